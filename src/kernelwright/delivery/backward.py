@@ -14,7 +14,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.structure import Structure, UnstructuredError, take_apart
 from kernelwright.core.task import Task, TolerancePolicy, Workload
-from kernelwright.delivery.making import SEED, Delivery, ExampleCall, called, calls_of, deliver, original_of
+from kernelwright.delivery.making import Delivery, ExampleCall, called, calls_of, deliver, original_of
 from kernelwright.delivery.runtime.backward import BackwardModule, held_by
 from kernelwright.delivery.runtime.contract import (
     Gradients,
@@ -23,7 +23,7 @@ from kernelwright.delivery.runtime.contract import (
     original_class,
     signature_of,
 )
-from kernelwright.delivery.runtime.kernel import tensors_of
+from kernelwright.delivery.runtime.kernel import SEED, tensors_of
 from kernelwright.delivery.runtime.module import attach
 from kernelwright.referee.checkup.acceptance import expect, raw
 from kernelwright.tasks.capture import capture_task

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,9 +30,11 @@ from kernelwright.delivery.runtime.contract import (
     attributes_of,
     bound,
     constants_of,
+    defaults_of,
     describe_constants,
     describe_parts,
     describe_weights,
+    names_of,
     original_class,
     parts_of,
     signature_of,
@@ -39,15 +42,19 @@ from kernelwright.delivery.runtime.contract import (
 )
 from kernelwright.delivery.runtime.described import description_of, digest_of
 from kernelwright.delivery.runtime.explain import held_tensors
-from kernelwright.delivery.runtime.kernel import VerifiedKernel, load_origin, tensors_of
+from kernelwright.delivery.runtime.kernel import (
+    SEED,
+    VerifiedKernel,
+    constructed,
+    init_of,
+    load_origin,
+    tensors_of,
+)
 from kernelwright.delivery.runtime.module import attach
 from kernelwright.ir.extents import Extent, Family
 from kernelwright.ir.lower.family import dims_of
 from kernelwright.tasks.dynamic import example_workloads
 from kernelwright.tasks.namespace import bind_source, draw_inputs, load_namespace
-
-SEED = 0
-"""Under which the original of a file is constructed, and example inputs are drawn."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def deliver(
     """
     module, origin = original_of(task, original)
     calls = calls_of(task, original)
-    init = () if origin is None else tuple(load_origin(origin).get_init_inputs())
+    init = () if origin is None else init_of(origin)
     contract = make_contract(
         winner, module, calls, title=task.name, init=init, is_flat=original is not None, is_frozen=is_frozen
     )
@@ -135,10 +142,7 @@ def _own_copy(task: Task, original: nn.Module) -> nn.Module:
 def _constructed(task: Task, source: str) -> nn.Module:
     """Return the reference of a file; its classes are found under a name that every process gives them."""
     try:
-        namespace = load_origin(source)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(SEED)
-            model: nn.Module = namespace.Model(*namespace.get_init_inputs())
+        model = constructed(load_origin(source).Model, init_of(source), SEED)
     except Exception as error:  # the user's constructor
         raise TaskError(f"{task.path or task.name}: Model(...) raised {error!r}") from error
     return model.eval() if task.mode is Mode.EVAL else model
@@ -170,6 +174,7 @@ def make_contract(
     init: tuple[Any, ...] = (),
     is_flat: bool = True,
     is_frozen: bool = False,
+    seed: int = SEED,
 ) -> Contract:
     """Return what must hold for a kernel to run in a module's place.
 
@@ -197,7 +202,8 @@ def make_contract(
         inputs = tuple(map(TensorFacts.of, tensors))
         aliases = aliases_of(results, tensors, held)
         outputs = tuple(map(TensorFacts.of, results))
-        cases.append(Case(call.workload, names, inputs, outputs, shape, aliases=aliases))
+        defaults = defaults_of(signature, names)
+        cases.append(Case(call.workload, names, inputs, outputs, shape, aliases=aliases, defaults=defaults))
     is_plain = all(isinstance(value, TensorAt) for case in cases for value in case.arguments.values())
     spread = [p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_POSITIONAL]
     return Contract(
@@ -212,6 +218,7 @@ def make_contract(
         spread=spread[0] if spread else "",
         is_frozen=is_frozen,
         effects=tuple(sorted(effects)),
+        seed=seed,
         init=init,
     )
 
@@ -300,24 +307,30 @@ def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str
     before, touchable = weights_of(apart), _unsaved(apart)
     states: dict[str, object] = {name: _state_of(tensor) for name, tensor in before.items()}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        drawn_before = _random_state()
         result = apart.forward(*call.args, **call.kwargs)
+        has_drawn = _random_state() != drawn_before
     after, touched = weights_of(apart), _unsaved(apart)
-    changed = {
-        name
-        for name, held in after.items()
-        if held is not before.get(name) or _state_of(held) != states[name]
-    }
+    changed = {name for name, held in after.items() if _state_of(held) != states.get(name)}
     names = touched.keys() | touchable.keys()
     effects = {name for name in names if touched.get(name) != touchable.get(name)}
+    effects |= {name for name in before.keys() | after.keys() if after.get(name) is not before.get(name)}
+    effects |= {"the state of random generators"} if has_drawn else set()
     return result, changed, effects, held_tensors(apart)
+
+
+def _random_state() -> object:
+    """Return what tells that random numbers were drawn, which no kernel does."""
+    return bytes(torch.get_rng_state().numpy()), random.getstate()
 
 
 def _unsaved(module: nn.Module) -> dict[str, str]:
     """Return descriptions of everything that a module holds besides its saved tensors."""
     found = {path: digest_of(tensor) for path, _, _, tensor in constants_of(module)}
+    names = names_of(module)
     for path, part in parts_of(module):
         for name, value in attributes_of(part).items():
-            found[f"{path}.{name}".lstrip(".")] = description_of(value)
+            found[f"{path}.{name}".lstrip(".")] = description_of(value, names)
     return found
 
 

@@ -139,10 +139,7 @@ def write_original(place: Path, contract: Contract, module: nn.Module, origin: s
     Raises:
         UserError: the module holds what no folder keeps.
     """
-    try:
-        write_weights(place / layout.WEIGHTS, tensors_of(module))
-    except ValueError as error:
-        raise UserError(f"{contract.title} cannot be saved: {error}") from error
+    _write_tensors(place / layout.WEIGHTS, tensors_of(module), contract.title)
     texts = {
         "__init__.py": _ENTRY.format(title=contract.title, licence=LICENCE),
         "LICENCE": LICENCE + "\n",
@@ -153,11 +150,20 @@ def write_original(place: Path, contract: Contract, module: nn.Module, origin: s
     write_texts(place, texts | {f"_runtime/{name}": text for name, text in runtime_texts().items()})
 
 
+def _write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], title: str) -> None:
+    try:
+        write_weights(path, tensors)
+    except ValueError as error:
+        raise UserError(f"{title} cannot be saved: {error}") from error
+
+
 def write_kernel(
     place: Path, kernel: VerifiedKernel, candidate: Candidate, cache_dir: Path
 ) -> dict[str, Any] | None:
     """Write a kernel's program and library; return which machine the library is for, None without one."""
     write_texts(place, {layout.KERNEL: kernel.program, "source.py": candidate.source})
+    if drawn := kernel.drawn:
+        _write_tensors(place / layout.CONSTANTS, drawn, kernel.contract.title)
     return _write_library(kernel, candidate, place, cache_dir)
 
 

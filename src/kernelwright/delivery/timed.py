@@ -26,12 +26,18 @@ def maker(program: str, task_json: str, is_frozen: bool) -> Callable[..., nn.Mod
         with torch.enable_grad():  # a user makes it outside of no_grad
             calls = calls_of(task, None)
             contract = make_contract(
-                candidate, original, calls, title=task.name, init=init, is_flat=False, is_frozen=is_frozen
+                candidate,
+                original,
+                calls,
+                title=task.name,
+                init=init,
+                is_flat=False,
+                is_frozen=is_frozen,
+                seed=seed,
             )
             tried = VerifiedKernel(candidate.program, contract, origin=origin)
             contract = with_outputs(tried, original, calls)
             kernel = VerifiedKernel(candidate.program, contract, origin=origin)
-            torch.manual_seed(seed)  # what the kernel's constructor draws is as in the other processes
             return attach(kernel, original)
 
     return construct

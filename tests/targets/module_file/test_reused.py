@@ -1,7 +1,10 @@
 """Large outputs lie in memory of earlier ones that nothing refers to any more."""
 
+import sys
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -83,6 +86,29 @@ def test_few_blocks_stay_when_many_are_dropped(
 def test_small_tensors_are_left_to_torch(given: dict[str, Callable[..., torch.Tensor]]) -> None:
     assert given["_reused"]((4, 2), (1, 4), torch.int64).stride() == (1, 4)
     assert not given["_given_out"]
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1, 5])
+def test_how_references_are_counted_is_measured(offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = sys.getrefcount
+    monkeypatch.setattr(sys, "getrefcount", lambda thing: count(thing) + offset)
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(REUSED, namespace)
+    reused = partial(namespace["_reused"], SHAPE, STRIDE, torch.float32)
+    first = reused()
+    address, kept = first.data_ptr(), first.untyped_storage()
+    del first
+    assert reused().data_ptr() != address
+    del kept
+    assert address in {one.data_ptr() for one in [reused() for _ in range(4)]}
+
+
+def test_nothing_is_reused_where_references_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "getrefcount", lambda thing: 2)
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(REUSED, namespace)
+    namespace["_reused"](SHAPE, STRIDE, torch.float32)
+    assert not namespace["_given_out"]
 
 
 def test_threads_never_get_the_same_memory(reused: Callable[[], torch.Tensor]) -> None:

@@ -2,21 +2,34 @@
 
 import contextlib
 import contextvars
+import logging
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from torch import nn
 
 from .described import OWN
 
-_strict: contextvars.ContextVar[bool] = contextvars.ContextVar("kernelwright_strict", default=False)
+_shared = sys.modules.setdefault("kernelwright_shared", ModuleType("kernelwright_shared")).__dict__
+"""What all copies of this runtime in a process have together: saved folders carry one of their own."""
+_strict: contextvars.ContextVar[bool] = _shared.setdefault(
+    "strict", contextvars.ContextVar("kernelwright_strict", default=False)
+)
+OPERATOR_CALLS: Counter[str] = _shared.setdefault("operator_calls", Counter())
+"""By digest, as the operators: a kernel that is loaded twice has one."""
 
 
-class NotVerifiedError(RuntimeError):
+class _NotVerifiedError(RuntimeError):
     """In strict mode: the original would run, because something that the verdict rests on does not hold."""
+
+
+_NotVerifiedError.__name__ = _NotVerifiedError.__qualname__ = "NotVerifiedError"
+NotVerifiedError: type[RuntimeError] = _shared.setdefault("NotVerifiedError", _NotVerifiedError)
 
 
 @dataclass(frozen=True)
@@ -67,20 +80,31 @@ class CallCounts:
 
     def original_runs(self, cause: Cause) -> None:
         """Note why the original runs; raises NotVerifiedError in strict mode."""
-        if self.strict or _strict.get():
+        if self.strict or is_strict_here():
             raise NotVerifiedError(f"the original would run: {cause}")
         known = cause.text in self.reasons or len(self.reasons) < self.MOST
         self.reasons[cause.text if known else cause.kind] += 1
         if cause.mend and not self.has_warned:
             self.has_warned = True
-            warnings.warn(
-                f"{cause}. The original module runs; module.report() counts such calls", stacklevel=4
-            )
+            advise(f"{cause}. The original module runs; module.report() counts such calls", stacklevel=5)
 
     def report(self, operator_calls: int, backward_calls: int = 0) -> CallReport:
         """Return the counts."""
         reasons = dict(self.reasons.most_common())
         return CallReport(self.kernel_calls + operator_calls, self.reasons.total(), reasons, backward_calls)
+
+
+def advise(text: str, *, stacklevel: int) -> None:
+    """Warn; where warnings are errors, log instead, as what runs is right all the same."""
+    try:
+        warnings.warn(text, stacklevel=stacklevel)
+    except UserWarning:
+        logging.getLogger("kernelwright").warning(text)
+
+
+def is_strict_here() -> bool:
+    """Say whether this thread is in strict mode."""
+    return _strict.get()
 
 
 @contextlib.contextmanager

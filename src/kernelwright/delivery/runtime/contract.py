@@ -1,9 +1,10 @@
 """What a verdict rests on: the facts that must hold for the kernel to run in the original's place."""
 
+import contextlib
 import copy
 import functools
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import CodeType
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ from torch import nn
 
 from .aliases import Alias
 from .aliases import from_data as alias_from_data
-from .described import NOT_HELD, code_of, description_of, digest_of
+from .described import code_of, description_of, digest_of, not_held, tensors_inside
 from .structure import (
     Structure,
     UnstructuredError,
@@ -23,6 +24,7 @@ from .structure import (
     plain_from_data,
     plain_to_data,
     put_together,
+    take_apart,
     to_data,
 )
 
@@ -173,6 +175,8 @@ class Case:
     spans: tuple[Span, ...] = ()
     aliases: tuple[Alias | None, ...] = ()
     """Of each result, what it is or is a view of; none at all where every one has memory of its own."""
+    defaults: dict[str, Structure] = field(default_factory=dict)
+    """Parameters of forward that were not given and whose defaults can change in place -> what those were."""
 
     def for_call(self, tensors: Sequence[torch.Tensor]) -> "Case":
         """Return the case with the extents of a call's tensors; itself where nothing varies."""
@@ -236,8 +240,15 @@ class Contract:
     """What the backward kernel computes; None where there is none."""
     effects: tuple[str, ...] = ()
     """Attributes that a call changes, which no kernel does."""
+    seed: int = 0
+    """Under which the kernel's constructor draws what the original's drew."""
     init: tuple[Any, ...] = field(default=(), compare=False)
     """Arguments of the kernel's constructor."""
+
+    @property
+    def may_hide_tensors(self) -> bool:
+        """True where attributes of other kinds may hold tensors."""
+        return any(part.opaque for part in self.parts.values())
 
     @property
     def devices(self) -> list[str]:
@@ -276,8 +287,9 @@ class Contract:
         del data["init"]
         if self.gradients is None:
             del data["gradients"]
-        if not self.effects:
-            del data["effects"]
+        for name in ("effects", "seed"):
+            if not data[name]:
+                del data[name]
         data["cases"] = [_case_to_data(case) for case in self.cases]
         data["parts"] = {path: _part_to_data(part) for path, part in self.parts.items()}
         return data
@@ -329,13 +341,18 @@ def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
+def names_of(module: nn.Module) -> dict[int, str]:
+    """Return the first name of each parameter and saved buffer, by identity."""
+    return {id(tensor): name for name, tensor in reversed(weights_of(module).items())}
+
+
 def describe_parts(module: nn.Module) -> dict[str, Part]:
     """Return what is known of every submodule."""
     seen: dict[int, str] = {}
-    found = {}
+    found, names = {}, names_of(module)
     for path, part in parts_of(module):
         first = seen.setdefault(id(part), path)
-        found[path] = _describe_part(part, None if first == path else first)
+        found[path] = _describe_part(part, None if first == path else first, names)
     return found
 
 
@@ -375,29 +392,49 @@ def constants_of(module: nn.Module) -> Iterator[tuple[str, nn.Module, str, torch
                 yield f"{path}.{leaf}".lstrip("."), part, leaf, tensor
 
 
+def hidden_tensors(contract: Contract, module: nn.Module) -> tuple[torch.Tensor, ...]:
+    """Return the tensors inside attributes of other kinds, such as lists of tensors."""
+    found = {
+        id(tensor): tensor
+        for path, part in parts_of(module)
+        if path in contract.parts
+        for name in contract.parts[path].opaque
+        for tensor in tensors_inside(vars(part).get(name))
+    }
+    return tuple(found.values())
+
+
 STANDARD = frozenset(vars(nn.Module()))
 """Entries that every module has; ``training`` among them counts as an attribute all the same."""
 
 
 def attributes_of(part: nn.Module) -> dict[str, Any]:
     """Return a submodule's own attributes, tensors and standard entries aside."""
+    others = not_held(part)
     return {
         name: value
         for name, value in vars(part).items()
-        if name not in NOT_HELD
+        if name not in others
         and (name == "training" or name not in STANDARD)
         and not isinstance(value, torch.Tensor)
     }
 
 
-def _describe_part(part: nn.Module, same_as: str | None) -> Part:
+def others_of(contract: Contract, path: str, part: nn.Module) -> frozenset[str]:
+    """Return the names of what a submodule holds besides, which no guard compares."""
+    known = contract.parts[path]
+    constants = (name.removeprefix(f"{path}.") for name in contract.constants)
+    return frozenset(vars(part)) - {*known.attributes, *known.opaque, *STANDARD, *constants}
+
+
+def _describe_part(part: nn.Module, same_as: str | None, names: Mapping[int, str]) -> Part:
     attributes, opaque = {}, {}
     for name, value in attributes_of(part).items():
         try:
             plain_to_data(value)
             attributes[name] = copy.deepcopy(value)  # who changes a list in place changes his own
         except (UnstructuredError, TypeError):
-            opaque[name] = description_of(value)
+            opaque[name] = description_of(value, names)
     nothing = {
         holder: tuple(name for name, value in vars(part)[holder].items() if value is None)
         for holder in HOLDERS
@@ -416,6 +453,24 @@ def signature_of(kind: type[nn.Module]) -> inspect.Signature:
     """Return the signature of a class's forward without ``self``."""
     signature = inspect.signature(kind.forward)
     return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def defaults_of(signature: inspect.Signature, given: Collection[str]) -> dict[str, Structure]:
+    """Return the defaults that a call takes and that can change in place: lists, dicts and such."""
+    found = {}
+    for name, parameter in signature.parameters.items():
+        if name not in given and not _is_hashable(parameter.default):
+            with contextlib.suppress(UnstructuredError):
+                found[name] = take_apart(parameter.default, lambda part: False)[0]
+    return found
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -460,8 +515,10 @@ def _case_to_data(case: Case) -> dict[str, Any]:
     data = asdict(case)
     data["arguments"] = {name: to_data(value) for name, value in case.arguments.items()}
     data["result"] = to_data(case.result)
-    if not any(case.aliases):
-        del data["aliases"]
+    data["defaults"] = {name: to_data(value) for name, value in case.defaults.items()}
+    for name in ("aliases", "defaults"):
+        if not any(data[name]):
+            del data[name]
     return data
 
 
@@ -474,4 +531,5 @@ def _case_from_data(data: Mapping[str, Any]) -> Case:
         from_data(data["result"]),
         tuple(Span(**span) for span in data.get("spans", ())),
         tuple(map(alias_from_data, data.get("aliases", ()))),
+        {name: from_data(value) for name, value in data.get("defaults", {}).items()},
     )

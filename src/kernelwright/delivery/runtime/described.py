@@ -3,9 +3,10 @@
 import copyreg
 import functools
 import hashlib
+import inspect
 import sys
-from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from collections.abc import Callable, Iterator, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -16,6 +17,9 @@ from .structure import is_found, is_plain, name_of
 OWN = "_kernelwright"
 """Attribute of a delivered module that holds its state of ours."""
 NOT_HELD = frozenset({OWN, "_compiled_call_impl"})
+FOLLOWED = frozenset({"_flat_weights", "_flat_weight_refs"})
+"""What torch's recurrent modules note of their weights, and note again in each call after a change."""
+NAMELESS: Mapping[int, str] = MappingProxyType({})
 DEEPEST = 40
 """So many objects inside each other are described."""
 
@@ -26,10 +30,53 @@ def digest_of(tensor: torch.Tensor) -> str:
     return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
 
 
-def description_of(value: Any) -> str:
-    """Return a hash of what an object holds; empty where nobody can tell."""
+def not_held(part: nn.Module) -> frozenset[str]:
+    """Return the entries of a module that are no attributes of its own."""
+    return NOT_HELD | FOLLOWED if isinstance(part, nn.RNNBase) else NOT_HELD
+
+
+def tensors_inside(value: Any) -> list[torch.Tensor]:
+    """Return the tensors that an object holds, however deep: in containers, attributes and closures."""
+    found: list[torch.Tensor] = []
+    pending, seen = [value], {id(value)}
+    while pending:
+        part = pending.pop()
+        if isinstance(part, torch.Tensor):
+            found.append(part)
+            continue
+        for item in _items_of(part):
+            if id(item) not in seen and not is_plain(item):
+                seen.add(id(item))
+                pending.append(item)
+    return found
+
+
+def _items_of(value: Any) -> list[Any]:
+    """Return what an object refers to, classes and Python modules aside."""
+    if isinstance(value, type | ModuleType):
+        return []
+    items = [*getattr(value, "__dict__", {}).values()]
+    items += [getattr(value, name, None) for name in copyreg._slotnames(type(value))]  # type: ignore[attr-defined]
+    if isinstance(value, dict):
+        items += [*value, *value.values()]
+    elif isinstance(value, list | tuple | set | frozenset):
+        items += value
+    elif isinstance(value, FunctionType):
+        items += [*inspect.getclosurevars(value).nonlocals.values(), value.__defaults__, value.__kwdefaults__]
+    elif isinstance(value, MethodType):
+        items += [value.__self__, value.__func__]
+    elif isinstance(value, functools.partial):
+        items += [value.func, value.args, value.keywords]
+    return items
+
+
+def description_of(value: Any, names: Mapping[int, str] = NAMELESS) -> str:
+    """Return a hash of what an object holds; empty where nobody can tell.
+
+    ``names`` are those of tensors, by identity, that are described by their names.
+    """
     try:
-        return _hash(_described(value, ()))
+        return _hash(_described(value, (), names))
     except Exception:  # whatever a user's __reduce__ raises
         return ""
 
@@ -115,7 +162,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-def _described(value: Any, above: tuple[int, ...]) -> str:
+def _described(value: Any, above: tuple[int, ...], names: Mapping[int, str] = NAMELESS) -> str:
     """Return an object in words; raises TypeError where it has none."""
     if is_plain(value) or isinstance(value, bytes | complex):
         return repr(value)
@@ -123,16 +170,15 @@ def _described(value: Any, above: tuple[int, ...]) -> str:
         return f"<{len(above) - above.index(id(value))} up>"
     if len(above) > DEEPEST:
         raise TypeError("too deep")
-    inner: Callable[[Any], str] = functools.partial(_described, above=(*above, id(value)))
+    inner: Callable[[Any], str] = functools.partial(_described, above=(*above, id(value)), names=names)
+    if id(value) in names:
+        return f"the module's {names[id(value)]}"
     if isinstance(value, torch.Tensor):
         return f"{type(value).__name__} {tuple(value.shape)} {value.dtype} {value.device} {digest_of(value)}"
     if isinstance(value, type | BuiltinFunctionType):
         return name_of(value)
-    if isinstance(value, FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return name_of(value) if is_found(value) else f"{_code_text(value)} {inner(cells)}"
-    if isinstance(value, MethodType):
-        return f"{value.__name__} of {inner(value.__self__)}"
+    if isinstance(value, FunctionType | MethodType):
+        return _described_function(value, inner)
     name = name_of(type(value))
     if type(value) in (set, frozenset):
         return f"{name} {sorted(map(inner, value))}"
@@ -141,8 +187,15 @@ def _described(value: Any, above: tuple[int, ...]) -> str:
     if type(value) in (list, tuple):
         return f"{name} {[inner(item) for item in value]}"
     if isinstance(value, nn.Module):
-        return f"{name} {inner({k: v for k, v in vars(value).items() if k not in NOT_HELD})}"
+        return f"{name} {inner({k: v for k, v in vars(value).items() if k not in not_held(value)})}"
     return f"{name} {inner(_reduced(value))}"
+
+
+def _described_function(value: FunctionType | MethodType, inner: Callable[[Any], str]) -> str:
+    if isinstance(value, MethodType):
+        return f"{value.__name__} of {inner(value.__self__)}"
+    cells = [cell.cell_contents for cell in value.__closure__ or ()]
+    return name_of(value) if is_found(value) else f"{_code_text(value)} {inner(cells)}"
 
 
 def _reduced(value: Any) -> list[Any]:

@@ -15,7 +15,9 @@ from .contract import (
     attributes_of,
     bound,
     constants_of,
+    hidden_tensors,
     is_apart,
+    names_of,
     original_class,
     parts_of,
     same_attribute,
@@ -23,7 +25,7 @@ from .contract import (
     weights_of,
     written_weights,
 )
-from .described import NOT_HELD, description_of, digest_of, is_same_class, names_read
+from .described import description_of, digest_of, is_same_class, names_read, not_held
 from .guards import GLOBAL_HOOKS, HOOKS
 from .structure import differences, take_apart
 
@@ -74,21 +76,24 @@ def module_causes(contract: Contract, module: nn.Module, pinned: Pinned) -> Iter
     if contract.effects:
         names = ", ".join(contract.effects[:3])
         yield Cause("effects", f"a call changes {names}, which a kernel does not do")
-    parts = dict(parts_of(module))
+    parts, own = dict(parts_of(module)), names_of(module)
     if parts.keys() != contract.parts.keys():
         names = ", ".join(sorted(parts.keys() ^ contract.parts.keys())[:3])
         yield Cause("structure", f"submodules were added or removed: {names}")
     for path, part in parts.items():
         if path in contract.parts:
-            yield from _part_causes(contract, path, part, pinned)
+            yield from _part_causes(contract, path, part, pinned, own)
             same_as = contract.parts[path].same_as
             if same_as is not None and parts.get(same_as) is not part:
                 yield Cause("structure", f"{path} is no longer the same module as {same_as}")
     yield from _tensor_causes(contract, module)
+    yield from _constant_causes(contract, module)
     yield from _alias_causes(contract, module)
 
 
-def _part_causes(contract: Contract, path: str, part: nn.Module, pinned: Pinned) -> Iterator[Cause]:
+def _part_causes(
+    contract: Contract, path: str, part: nn.Module, pinned: Pinned, own: Mapping[int, str]
+) -> Iterator[Cause]:
     verified, title, kind = contract.parts[path], path or "the module", original_class(type(part))
     if nn.utils.parametrize.is_parametrized(part):
         yield Cause("parametrization", f"{title} is parametrized")
@@ -103,10 +108,12 @@ def _part_causes(contract: Contract, path: str, part: nn.Module, pinned: Pinned)
         mode, other = ("train", "eval") if part.training else ("eval", "train")
         text = f"{title} is in {mode} mode, verified in {other} mode"
         yield Cause("mode", text, f"call .{other}() for the fast one")
-    yield from _attribute_causes(contract, path, part, pinned)
+    yield from _attribute_causes(contract, path, part, pinned, own)
 
 
-def _attribute_causes(contract: Contract, path: str, part: nn.Module, pinned: Pinned) -> Iterator[Cause]:
+def _attribute_causes(
+    contract: Contract, path: str, part: nn.Module, pinned: Pinned, names: Mapping[int, str]
+) -> Iterator[Cause]:
     verified, title, own = contract.parts[path], path or "the module", attributes_of(part)
     if path and "forward" in own:
         yield Cause("structure", f"the forward of {title} was replaced")
@@ -118,11 +125,11 @@ def _attribute_causes(contract: Contract, path: str, part: nn.Module, pinned: Pi
         held = own.get(name)
         if name in own and held is pinned.get((path, name), pinned):
             continue
-        if name in own and description and description_of(held) == description:
+        if name in own and description and description_of(held, names) == description:
             pinned[path, name] = held
         else:
             yield Cause("attribute", f"{name} of {title} was replaced")
-    known = {*verified.attributes, *verified.opaque, *STANDARD, *NOT_HELD}
+    known = {*verified.attributes, *verified.opaque, *STANDARD, *not_held(part)}
     for name in vars(part).keys() - known:
         is_constant = f"{path}.{name}".lstrip(".") in contract.constants
         if not is_constant and name in names_read(original_class(type(part))):
@@ -146,16 +153,19 @@ def _tensor_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
             yield Cause(found[0], f"{name} {found[1]}")
         elif _is_nowhere(tensor):
             yield Cause("memory", f"{name} has no memory")
+
+
+def _constant_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
     constants = {path: (tensor, leaf in part._buffers) for path, part, leaf, tensor in constants_of(module)}
     for name, (_, is_buffer) in constants.items():
         if is_buffer and name not in contract.constants:
-            yield Cause("constant", f"{name} is a buffer that was not there when the kernel was made")
+            yield Cause("structure", f"{name} is a buffer that was not there when the kernel was made")
     for name, constant in contract.constants.items():
         value, _ = constants.get(name, (None, False))
         is_known = value is not None and is_fake(value)  # a tracer's, in the place of the module's own
-        if not is_known and (
-            value is None or constant.facts.difference(value) or digest_of(value) != constant.digest
-        ):
+        if value is None:
+            yield Cause("structure", f"{name} is no tensor any more")
+        elif not is_known and (constant.facts.difference(value) or digest_of(value) != constant.digest):
             yield Cause("constant", f"{name} has other values than when the kernel was made")
 
 
@@ -187,19 +197,23 @@ def call_cause(
         if any(_shares(tensor, held[name]) for tensor in tensors if name in held):
             return Cause("aliases", f"an input shares memory with {name}, which a call writes")
     needs = [*tensors, *held_tensors(module).values()]
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in needs):
-        return _gradient_cause(contract, module, tensors)
+    if torch.is_grad_enabled():
+        if any(tensor.requires_grad for tensor in hidden_tensors(contract, module)):
+            return _gradients_wanted("a tensor in an attribute")
+        if any(tensor.requires_grad for tensor in needs):
+            return _gradient_cause(contract, module, tensors)
     return None
+
+
+def _gradients_wanted(what: str = "something") -> Cause:
+    text = f"gradients are enabled and {what} requires them"
+    return Cause("gradients", text, "use torch.no_grad() for the fast one")
 
 
 def _gradient_cause(contract: Contract, module: nn.Module, tensors: list[torch.Tensor]) -> Cause | None:
     """Return why a call that needs gradients runs the original; None where a kernel computes them."""
     if contract.gradients is None:
-        return Cause(
-            "gradients",
-            "gradients are enabled and something requires them",
-            "use torch.no_grad() for the fast one",
-        )
+        return _gradients_wanted()
     known, own = contract.gradients, held_tensors(module)
     missing = [name for name in known.parameters if not own[name].requires_grad]
     more = [name for name in contract.without_gradient if own[name].requires_grad]
@@ -219,9 +233,9 @@ def _case_cause(
     for name, value in given.items():
         is_left_out = type(value) in (tuple, dict) and not value
         is_default = is_left_out or same_attribute(value, parameters[name].default)
-        if name not in case.arguments and not is_default:
+        if name not in case.arguments and name not in case.defaults and not is_default:
             return Cause("arguments", f"{name} was given, verified without")
-    for name, structure in case.arguments.items():
+    for name, structure in (*case.arguments.items(), *case.defaults.items()):
         for words in differences(values.get(name), structure, _is_tensor, name):
             return Cause("arguments", f"argument {words}")
     tensors = take_apart([values.get(name) for name in case.arguments], _is_tensor)[1]

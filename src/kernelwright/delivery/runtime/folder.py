@@ -6,7 +6,6 @@
 import copy
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -14,9 +13,11 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from .calls import advise
 from .compiled import compile_whole
-from .contract import HOLDERS, Contract, Part, TensorFacts
-from .kernel import VerifiedKernel, load_origin
+from .contract import HOLDERS, Contract, Part, TensorFacts, constants_of, names_of, parts_of, weights_of
+from .described import description_of, tensors_inside
+from .kernel import NOTHING, VerifiedKernel, constructed, init_of, load_origin
 from .library import is_place, misfit, this_machine
 from .module import attach
 from .structure import UnstructuredError, find
@@ -28,6 +29,8 @@ HOOKS = tuple(name for name in vars(nn.Module()) if name.endswith("_hooks"))
 MANIFEST, CONTRACT, KERNEL, ORIGINAL, WEIGHTS, LIBRARIES = (
     "manifest.json", "contract.json", "kernel.py", "original.py", "weights.safetensors", "library"
 )  # fmt: skip
+CONSTANTS = "constants.safetensors"
+"""What the kernel's constructor made besides weights; the file is there where it made something."""
 BACKWARD = "backward"
 """Folder of the backward kernel."""
 
@@ -84,7 +87,7 @@ def _on_one_line(text: str) -> str:
 
 def _contract(folder: Path, origin: str | None) -> Contract:
     try:
-        init = tuple(load_origin(origin).get_init_inputs()) if origin is not None else ()
+        init = init_of(origin) if origin is not None else ()
     except Exception as error:  # whatever the reference's own source raises
         raise FolderError(f"{folder}: its original cannot be made ({error!r})") from error
     try:
@@ -103,7 +106,13 @@ def _kernel(
     if manifest.get("backward"):
         part = folder / manifest["backward"]
         backward = _kernel(part, None, checked(part))
-    return VerifiedKernel(_text(folder / KERNEL), known, _libraries(folder, manifest), origin, backward)
+    try:
+        drawn = read_weights(folder / CONSTANTS) if CONSTANTS in manifest["files"] else NOTHING
+    except ValueError as error:
+        raise FolderError(f"{error}; save the module again") from error
+    return VerifiedKernel(
+        _text(folder / KERNEL), known, _libraries(folder, manifest), origin, backward, drawn
+    )
 
 
 def checked(folder: Path) -> dict[str, Any]:
@@ -169,7 +178,7 @@ def _libraries(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
     why = misfit(made_for, this_machine())
     if why is None:
         return folder.resolve() / LIBRARIES
-    warnings.warn(f"{folder}: the compiled library is not used, as {why}; it is built anew", stacklevel=5)
+    advise(f"{folder}: the compiled library is not used, as {why}; it is built anew", stacklevel=6)
     return None
 
 
@@ -197,20 +206,28 @@ def _made_again(folder: Path, contract: Contract, origin: str | None) -> nn.Modu
 
 
 def _own_original(folder: Path, contract: Contract, origin: str | None) -> nn.Module:
-    tensors = read_weights(folder / WEIGHTS)
+    needing = [name for name, weight in contract.weights.items() if weight.requires_grad]
+    tensors = read_weights(folder / WEIGHTS, needing)
     if origin is None:
         return _rebuilt(folder, contract, tensors)
-    namespace = load_origin(origin)
-    with torch.random.fork_rng(devices=[]):
-        model: nn.Module = namespace.Model(*namespace.get_init_inputs())
-    model.train(bool(contract.parts[""].attributes["training"]))
-    held = dict(model.named_parameters(remove_duplicate=False)) | dict(
-        model.named_buffers(remove_duplicate=False)
-    )
-    with torch.no_grad():
-        for name, tensor in tensors.items():
-            if name in held:
-                held[name].copy_(tensor)
+    model = constructed(load_origin(origin).Model, contract.init, contract.seed)
+    parts = dict(parts_of(model))
+    for path, part in contract.parts.items():
+        vars(parts[path]).update(copy.deepcopy(part.attributes))
+    held = weights_of(model) | {name: tensor for name, _, _, tensor in constants_of(model)}
+    for name, tensor in tensors.items():  # the same objects: who else holds them goes on doing so
+        held[name].requires_grad_(False).data = _like(tensor, held[name].stride())
+        held[name].requires_grad_(tensor.requires_grad)
+    names = names_of(model)
+    for path, part in contract.parts.items():
+        for name, wanted in part.opaque.items():
+            value = vars(parts[path]).get(name)
+            if wanted and tensors_inside(value) and description_of(value, names) != wanted:
+                title = ".".join(filter(None, (path, name)))
+                raise FolderError(
+                    f"{folder}: the tensors in {title} cannot come back as they were saved; "
+                    "give the original: load(folder, module)"
+                )
     return model
 
 
@@ -235,7 +252,7 @@ def _rebuilt(folder: Path, contract: Contract, tensors: Mapping[str, torch.Tenso
         else:
             value = _laid_out(tensors[name], weight.facts)
             if weight.is_parameter:
-                value = nn.Parameter(value, weight.requires_grad)
+                value = nn.Parameter(value, tensors[name].requires_grad)
         (made[path]._parameters if weight.is_parameter else made[path]._buffers)[leaf] = value
     for name, constant in contract.constants.items():
         path, _, leaf = name.rpartition(".")
@@ -243,6 +260,9 @@ def _rebuilt(folder: Path, contract: Contract, tensors: Mapping[str, torch.Tenso
             made[path].register_buffer(leaf, _laid_out(tensors[name], constant.facts), persistent=False)
         else:
             vars(made[path])[leaf] = _laid_out(tensors[name], constant.facts)
+    for part_made in made.values():
+        if isinstance(part_made, nn.RNNBase):
+            part_made._init_flat_weights()
     return made[""]
 
 
@@ -250,9 +270,16 @@ def _laid_out(tensor: torch.Tensor, facts: TensorFacts) -> torch.Tensor:
     """Return a tensor with the strides that were verified, which files do not hold; else as it is."""
     if tuple(tensor.shape) != facts.shape:
         return tensor  # changed after the verdict
-    made = torch.empty_strided(tensor.shape, cast("Sequence[int]", facts.stride), dtype=tensor.dtype)
-    is_apart = torch._debug_has_internal_overlap(made) == 0
-    return made.copy_(tensor) if is_apart else tensor
+    return _like(tensor, cast("Sequence[int]", facts.stride)).requires_grad_(tensor.requires_grad)
+
+
+def _like(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
+    """Return a tensor's values with other strides where they serve, without what autograd knows of it."""
+    tensor = tensor.detach()
+    if tensor.dim() != len(stride):
+        return tensor
+    made = torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype)
+    return made.copy_(tensor) if torch._debug_has_internal_overlap(made) == 0 else tensor
 
 
 def _blank(folder: Path, part: Part) -> nn.Module:

@@ -8,8 +8,9 @@ attributes (``traced``), so that the tracer guards on them, and the kernel is ca
 import copy
 import inspect
 import linecache
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +21,18 @@ from torch.autograd import forward_ad
 from torch.nn.modules import module as torch_modules
 
 from .aliases import INPUT, RESULT, without_views
-from .contract import Case, Contract, Part, Size, TensorFacts, is_apart, is_dense, is_settled, written_weights
+from .contract import (
+    Case,
+    Contract,
+    Part,
+    Size,
+    TensorFacts,
+    is_apart,
+    is_dense,
+    is_settled,
+    same_attribute,
+    written_weights,
+)
 from .described import OWN
 from .structure import Container, Fixed, Structure, TensorAt, is_same
 
@@ -35,8 +47,8 @@ class Held:
     """One thing of a module that a check refers to."""
 
     kind: str
-    """``owner``, ``dict``, ``length``, ``hooks``, ``attribute``, ``child``, ``kind``, ``tensor``,
-    ``version``, ``address``, or where parameters, buffers or submodules are held."""
+    """``owner``, ``dict``, ``length``, ``others``, ``hooks``, ``attribute``, ``child``, ``kind``, ``tensor``,
+    ``version``, ``address``, ``hidden``, or where parameters, buffers or submodules are held."""
     path: str
     name: str = ""
 
@@ -54,9 +66,14 @@ class Guards:
     source: str
 
 
-def version_of(tensor: torch.Tensor) -> int:
-    """Return how often a tensor was written to in place; -1 where that is not counted."""
-    return -1 if tensor.is_inference() else tensor._version
+def version_of(tensor: torch.Tensor) -> float:
+    """Return how often a tensor was written to in place; NaN, equal to none, where that is not counted."""
+    return math.nan if tensor.is_inference() else tensor._version
+
+
+def needs_gradients(tensors: Iterable[torch.Tensor]) -> bool:
+    """Say whether one of them requires gradients."""
+    return any(tensor.requires_grad for tensor in tensors)
 
 
 def is_unusual() -> bool:
@@ -107,7 +124,9 @@ class _Generator:
             "otherwise": otherwise,
             "is_same": is_same,
             "is_apart": is_apart,
+            "same_attribute": same_attribute,
             "version_of": version_of,
+            "needs_gradients": needs_gradients,
             "forward_ad": forward_ad,
             "is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
             "is_any_autocast": torch._C._is_any_autocast_enabled,
@@ -248,13 +267,16 @@ class _Generator:
     def _part(self, path: str, part: Part) -> list[str]:
         """One submodule: its class, attributes, and what it holds, None among it."""
         own = self._own(path)
-        terms = [f"len({own}) == {self.held('length', path)}"]
+        terms = [f"len({own}) == {self.held('length', path)}", f"{own}.keys() >= {self.held('others', path)}"]
         for name in (*part.attributes, *part.opaque):
             terms.append(f"{own}[{name!r}] is {self.held('attribute', path, name)}")
             value = part.attributes.get(name)
-            if isinstance(value, list | dict | set):  # it may change in place
+            if not _may_change(value):
+                continue
+            if _has_sets(value):  # in no order that repr would show
+                terms.append(f"same_attribute({own}[{name!r}], {self.constant(copy.deepcopy(value))})")
+            else:  # 2.0 equals 2, and computes in another type
                 terms.append(f"{own}[{name!r}] == {self.constant(copy.deepcopy(value))}")
-            if isinstance(value, list | dict):  # 2.0 equals 2, and computes in another type
                 terms.append(f"repr({own}[{name!r}]) == {self.constant(repr(value))}")
         empty = []
         if path:
@@ -326,11 +348,20 @@ class _Generator:
         others = [*(leaf for leaf in leaves if leaf not in computed)]
         others += [weight(name) for name in self.contract.without_gradient]
         terms = [f"{tensor}.requires_grad" for tensor in others]
+        terms += [hidden] if (hidden := self._hidden(weight)) else []
         needed = [f"{weight(name)}.requires_grad" for name in known.parameters] if known is not None else []
         if needed:  # all of them, or none of anything
             wanted = " or ".join([*(f"{leaf}.requires_grad" for leaf in sorted(computed)), *needed])
             terms.append(f"(({wanted}) and not ({' and '.join(needed)}))")
         return f"({' or '.join(terms) or 'False'})"
+
+    def _hidden(self, weight: Callable[[str], str]) -> str:
+        """Tensors inside attributes of other kinds need gradients; no text where there are none."""
+        if not self.contract.may_hide_tensors:
+            return ""
+        if weight is _path:
+            return "self._kernelwright_needs_hidden()"
+        return f"needs_gradients({self.held('hidden', '')})"
 
     def _way(self, case: Case, number: int) -> str:
         """A case's number, or another one where its gradients are computed by a backward kernel."""
@@ -359,6 +390,8 @@ class _Generator:
             name = self.local[parameter.name]
             if parameter.name in case.arguments:
                 self._match(name, case.arguments[parameter.name], terms, leaves, is_exact=is_exact)
+            elif parameter.name in case.defaults:
+                self._match(name, case.defaults[parameter.name], terms, leaves, is_exact=is_exact)
             elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 terms.append(f"not {name}")
             elif is_exact or not is_settled(parameter.default):
@@ -568,6 +601,19 @@ def _may_negate(facts: TensorFacts) -> bool:
         for size, step in zip(facts.shape, facts.stride, strict=True)
     )
     return getattr(torch, facts.dtype).is_floating_point and not is_every_one
+
+
+def _may_change(value: Any) -> bool:
+    """True for a plain value that may change in place."""
+    return isinstance(value, list | dict | set) or (isinstance(value, tuple) and any(map(_may_change, value)))
+
+
+def _has_sets(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_sets, value.values()))
+    return isinstance(value, set | frozenset) or (
+        isinstance(value, list | tuple) and any(map(_has_sets, value))
+    )
 
 
 def _is_compared(value: Any) -> bool:

@@ -6,21 +6,25 @@ import json
 import os
 import sys
 import threading
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
-from .contract import Case, Contract
+from .calls import OPERATOR_CALLS
+from .contract import Case, Contract, constants_of
+from .described import description_of
 from .structure import put_together, take_apart
 
 LIBRARIES = "KERNELWRIGHT_BUILD_CACHE"
 """Variable under which a program looks for what was compiled ahead."""
+SEED = 0
+"""Under which a file's original is constructed, with its arguments, and its kernel's ``ModelNew``."""
+NOTHING: Mapping[str, torch.Tensor] = MappingProxyType({})
 _loading = threading.RLock()
 
 
@@ -34,6 +38,8 @@ class VerifiedKernel:
             compiled before.
         origin: source of the original's class, where no import finds it.
         backward: computes the gradients that the contract names; None: the original does.
+        drawn: values of the tensors that ``ModelNew`` makes by itself; those that are not named are as its
+            constructor makes them.
     """
 
     def __init__(
@@ -43,21 +49,28 @@ class VerifiedKernel:
         libraries: Path | None = None,
         origin: str | None = None,
         backward: "VerifiedKernel | None" = None,
+        drawn: Mapping[str, torch.Tensor] = NOTHING,
     ) -> None:
         self.program = program
         self.contract = contract
         self.libraries = libraries
         self.origin = origin
         self.backward = backward
+        self._drawn = drawn
+
+    @property
+    def drawn(self) -> dict[str, torch.Tensor]:
+        """Tensors that ``ModelNew`` makes by itself: no weights, which each module gives it."""
+        return {name: tensor for name, _, _, tensor in constants_of(self._template)}
 
     @property
     def operator_calls(self) -> int:
         """Calls through the custom operator, of all modules of the process that have it together."""
-        return _operator_calls[self.digest]
+        return OPERATOR_CALLS[self.digest]
 
     def count_operator_call(self) -> None:
         """Count one more."""
-        _operator_calls[self.digest] += 1
+        OPERATOR_CALLS[self.digest] += 1
 
     @property
     def backward_calls(self) -> int:
@@ -95,11 +108,13 @@ class VerifiedKernel:
 
     @cached_property
     def _template(self) -> nn.Module:
-        """An instance without weights; the random state of the process stays as it is."""
-        with torch.random.fork_rng(devices=[]):
-            made: nn.Module = self.namespace.ModelNew(*copy.deepcopy(self.contract.init))
+        """An instance without weights; what it draws is what the original draws."""
+        made = constructed(self.namespace.ModelNew, self.contract.init, self.contract.seed)
         for holder, leaf in self._slots(made):
             holder[leaf] = None
+        for name, _, _, tensor in constants_of(made):
+            if name in self._drawn and not torch.equal(tensor, self._drawn[name]):
+                tensor.data.copy_(self._drawn[name])  # another machine, or version of torch, draws others
         training = self.contract.parts[""].attributes.get("training", False)
         made.train(bool(training))
         return made
@@ -140,6 +155,7 @@ class VerifiedKernel:
             self.contract.init,
             self.origin,
             None if back is None else (back.program, back.contract.to_data()),
+            self.drawn,
         )
         _known.setdefault(_key(*content), self)
         return restored, content
@@ -165,14 +181,12 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return take_apart(value, lambda part: isinstance(part, torch.Tensor))[1]
 
 
-_operator_calls: Counter[str] = Counter()
-"""By digest, as the operators: a kernel that is loaded twice has one."""
 _known: dict[str, VerifiedKernel] = {}
 """Kernels of this process that were pickled, by content: a pickle gives back the same one."""
 
 
 def _key(*content: Any) -> str:
-    return hashlib.sha256(repr(content).encode()).hexdigest()
+    return description_of(list(content)) or hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def restored(
@@ -181,16 +195,31 @@ def restored(
     init: tuple[Any, ...],
     origin: str | None,
     backward: tuple[str, dict[str, Any]] | None = None,
+    drawn: Mapping[str, torch.Tensor] = NOTHING,
 ) -> VerifiedKernel:
     """Return a kernel from a pickle; one object for all modules of a process that have it."""
-    key = _key(program, contract, init, origin, backward)
+    key = _key(program, contract, init, origin, backward, drawn)
     if key not in _known:
         if origin is not None:
             load_origin(origin)
         back = None if backward is None else VerifiedKernel(backward[0], Contract.from_data(backward[1]))
         known = Contract.from_data(contract, init)
-        _known[key] = VerifiedKernel(program, known, origin=origin, backward=back)
+        _known[key] = VerifiedKernel(program, known, origin=origin, backward=back, drawn=drawn)
     return _known[key]
+
+
+def constructed(kind: Callable[..., nn.Module], init: Sequence[Any], seed: int) -> nn.Module:
+    """Return an instance made under a seed; the random state of the process stays as it is."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return kind(*copy.deepcopy(tuple(init)))
+
+
+def init_of(origin: str) -> tuple[Any, ...]:
+    """Return the constructor's arguments that a reference's source gives, the same in every process."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        return tuple(load_origin(origin).get_init_inputs())
 
 
 def load_origin(source: str) -> ModuleType:

@@ -16,11 +16,20 @@ from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .aliases import with_aliases, without_views
-from .calls import CallCounts, CallReport, Cause
-from .contract import HOLDERS, Contract, original_class, parts_of, signature_of, weights_of
+from .calls import CallCounts, CallReport, Cause, NotVerifiedError, advise, is_strict_here
+from .contract import (
+    HOLDERS,
+    Contract,
+    hidden_tensors,
+    original_class,
+    others_of,
+    parts_of,
+    signature_of,
+    weights_of,
+)
 from .described import OWN
 from .explain import call_cause, held_tensors, is_fake, module_cause, state_cause
-from .guards import Guards, Held, generate, version_of
+from .guards import Guards, Held, generate, needs_gradients, version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
 from .operator import operator_of, teach_operator
 from .structure import UnstructuredError, put_together, take_apart
@@ -62,7 +71,9 @@ class ModuleState:
         instance.take(weights)
         parts = dict(parts_of(module))
         has_memory = not any(map(is_fake, weights))
-        self.bound = (instance.call, *(_held(parts, wanted) for wanted in layout)) if has_memory else ()
+        self.bound = (
+            (instance.call, *(_held(contract, parts, wanted) for wanted in layout)) if has_memory else ()
+        )
         if has_memory:
             teach_operator(self.kernel, module)
         return instance.call
@@ -73,11 +84,12 @@ class ModuleState:
 
     def holds(self, module: nn.Module, layout: tuple[Held, ...]) -> bool:
         """Say whether a module is as verified, for a tracer."""
+        contract = self.kernel.contract
         with _disable_current_modes():
-            is_verified = module_cause(self.kernel.contract, module, self.pinned) is None
+            is_verified = module_cause(contract, module, self.pinned) is None
         if is_verified:
             parts = dict(parts_of(module))
-            self.seen = tuple(_held(parts, wanted) for wanted in layout)
+            self.seen = tuple(_held(contract, parts, wanted) for wanted in layout)
         return is_verified
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "ModuleState":
@@ -90,7 +102,7 @@ class ModuleState:
         return functools.partial(ModuleState, strict=self.counts.strict), (self.kernel,)
 
 
-def _held(parts: Mapping[str, nn.Module], wanted: Held) -> Any:
+def _held(contract: Contract, parts: Mapping[str, nn.Module], wanted: Held) -> Any:
     """Return one thing that the guards compare."""
     part = parts[wanted.path]
     own = vars(part)
@@ -98,6 +110,8 @@ def _held(parts: Mapping[str, nn.Module], wanted: Held) -> Any:
         "owner": lambda: id(own),  # not the dict itself: a module that nobody has any more is freed at once
         "dict": lambda: own,
         "length": lambda: len(own),
+        "others": lambda: others_of(contract, wanted.path, part),
+        "hidden": lambda: hidden_tensors(contract, part),
         "attribute": lambda: own[wanted.name],
         "hooks": lambda: own[wanted.name],
         "child": lambda: part,
@@ -157,6 +171,7 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
             "_kernelwright_guards": guards,
             "_kernelwright_operator": operator,
             "_kernelwright_holds": _kernelwright_holds,
+            "_kernelwright_needs_hidden": _kernelwright_needs_hidden,
         }
         if not hasattr(kind, "report"):
             members["report"] = _report
@@ -174,7 +189,13 @@ def _kernelwright_holds(self: nn.Module) -> bool:
     return _state(self).holds(self, _guards(_delivered_base(self)).traced_layout)
 
 
-_kernelwright_holds._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result
+def _kernelwright_needs_hidden(self: nn.Module) -> bool:
+    """Say, while a tracer is at work, whether tensors inside attributes require gradients."""
+    return needs_gradients(hidden_tensors(_state(self).kernel.contract, self))
+
+
+for _constant in (_kernelwright_holds, _kernelwright_needs_hidden):
+    _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result
 
 
 def _delivered_base(module: nn.Module) -> type:
@@ -229,7 +250,25 @@ def _reduce(self: nn.Module, protocol: Any) -> Any:
         return (_blank, (kernel, kind), fresh, *reduced[3:])
     plain = kind.__new__(kind)
     plain.__dict__.update({name: value for name, value in vars(self).items() if name != OWN})
-    return attach, (kernel, plain)
+    return _attached, (kernel, plain)
+
+
+def _attached(kernel: VerifiedKernel, plain: nn.Module) -> nn.Module:
+    """Return a module from a pickle or a copy as a delivered one, or as it is where that cannot be."""
+    try:
+        return attach(kernel, plain)
+    except Exception as error:  # of a compiler or a driver that is not there
+        _without_kernel(plain, error, is_strict=False)
+    plain.__class__ = original_class(type(plain))
+    return plain
+
+
+def _without_kernel(module: nn.Module, error: Exception, *, is_strict: bool) -> None:
+    """Say that a module comes back without its kernel; raises NotVerifiedError where it is strict."""
+    text = " ".join(f"the kernel of this {type(module).__qualname__} cannot be loaded: {error}".split())
+    if is_strict or is_strict_here():
+        raise NotVerifiedError(text) from error
+    advise(f"{text}. The original module is what comes back", stacklevel=4)
 
 
 def _is_ours(kind: type) -> bool:
@@ -254,10 +293,14 @@ def _waiting_class(kernel: VerifiedKernel, kind: type[nn.Module]) -> type[nn.Mod
     def __setstate__(self: nn.Module, state: Any) -> None:
         self.__class__ = kind
         cast(Any, self).__setstate__(state)
-        mine = vars(self).pop(OWN, None)
-        delivered = delivered_class(kernel, kind, self)
-        vars(self)[OWN] = mine or ModuleState(kernel)
-        self.__class__ = delivered
+        mine = vars(self).pop(OWN, None) or ModuleState(kernel)
+        try:
+            delivered = delivered_class(kernel, kind, self)
+        except Exception as error:  # of a compiler or a driver that is not there
+            _without_kernel(self, error, is_strict=mine.counts.strict)
+        else:
+            vars(self)[OWN] = mine
+            self.__class__ = delivered
 
     return _subclass(kind, {"__setstate__": __setstate__, "__module__": kind.__module__})
 

@@ -18,6 +18,20 @@ import sys
 _given_out = {}  # address -> storage of a large tensor
 
 
+def _references(held):
+    """Count who refers to the storage in a list; how Python counts differs between its versions."""
+    return sys.getrefcount(held[0])
+
+
+def _alone(held):
+    """Return the count of a storage that nobody else has; None where another one would not be counted."""
+    count, other = _references(held), [*held]
+    return count if _references([*other]) == count + 2 else None
+
+
+_ALONE = _alone([torch.empty(0).untyped_storage()])
+
+
 def _reused(shape, stride, dtype):
     """Return a tensor like torch.empty, in memory of an earlier one that nothing refers to any more.
 
@@ -26,18 +40,18 @@ def _reused(shape, stride, dtype):
     """
     n_uses = getattr(torch._C, "_storage_Use_Count", None)
     size = (1 + sum((n - 1) * step for n, step in zip(shape, stride))) * dtype.itemsize
-    if n_uses is None or size < LARGE_BYTES:
+    if n_uses is None or _ALONE is None or size < LARGE_BYTES:
         return torch.empty_strided(shape, stride, dtype=dtype, device="cpu")
     found = None
     for address in list(_given_out):
-        storage = _given_out.pop(address, None)
-        if storage is None or storage.data_ptr() != address:
+        held = [_given_out.pop(address, None)]
+        if held[0] is None or held[0].data_ptr() != address:
             continue  # another thread has it, or the memory was exchanged for shared one
-        is_idle = n_uses(storage._cdata) == 1 and sys.getrefcount(storage) <= 2
-        if found is None and is_idle and storage.nbytes() == size:
-            found = storage
+        is_idle = n_uses(held[0]._cdata) == 1 and _references(held) == _ALONE
+        if found is None and is_idle and held[0].nbytes() == size:
+            found = held[0]
         else:
-            _given_out[address] = storage
+            _given_out[address] = held[0]
     if found is None:
         found = torch.empty_strided(shape, stride, dtype=dtype, device="cpu").untyped_storage()
     tensor = torch.empty(0, dtype=dtype, device="cpu").set_(found, 0, shape, stride)
