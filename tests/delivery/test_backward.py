@@ -209,13 +209,13 @@ def test_an_input_that_depends_on_the_weight_counts_once(fast: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_opcheck_and_gradcheck(fast: Any, made: Delivery) -> None:
-    operator = type(fast)._kernelwright_operator
+    operator = type(fast)._kernelwright_operators[0]
     given = tuple(t.clone().requires_grad_() for t in (*inputs(), fast.weight.detach()))
     torch.library.opcheck(operator, given)
     back = made.backward
     assert back is not None
     ends = (drawn(*SHAPE, seed=2), drawn(6, seed=3))
-    operator = type(back.module)._kernelwright_operator  # type: ignore[attr-defined]
+    operator = type(back.module)._kernelwright_operators[0]  # type: ignore[attr-defined]
     torch.library.opcheck(operator, (*inputs(), *ends, fast.weight.detach()))
     assert torch.autograd.gradcheck(fast, given[:2], eps=1e-2, atol=1e-2, rtol=1e-2)
 

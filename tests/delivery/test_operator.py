@@ -62,7 +62,7 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def operator_of(module: Any) -> Any:
-    return type(module)._kernelwright_operator
+    return type(module)._kernelwright_operators[0]
 
 
 @pytest.mark.filterwarnings("ignore")

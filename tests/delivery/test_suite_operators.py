@@ -46,7 +46,7 @@ def test_its_operator_is_one_for_compilers_exporters_and_autograd(
     task = small(task)
     delivery = deliver(printed(task), task)
     fast: Any = delivery.module
-    operator = type(fast)._kernelwright_operator
+    operator = type(fast)._kernelwright_operators[0]
     (call,) = calls_of(task, None)
     contract = delivery.kernel.contract
     held = fast.state_dict(keep_vars=True)

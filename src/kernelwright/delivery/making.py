@@ -184,6 +184,7 @@ def make_contract(
     signature = signature_of(original_class(type(module)))
     cases, written, effects = [], set[str](), set[str]()
     for call in calls:
+        call = _apart(call, title)
         try:
             arguments = bound(signature, call.args, call.kwargs)
             structure, tensors = take_apart(arguments, _is_tensor)
@@ -299,13 +300,14 @@ def _in_words(facts: TensorFacts) -> TensorFacts:
 
 def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str], dict[str, torch.Tensor]]:
     """Return what a copy of the module answers, which saved tensors a call changes, what else, and what it
-    holds.
+    holds. What a call writes into its arguments is written into those of the example.
 
     Only ``forward`` is called: hooks of the module and a ``__call__`` of its own stay with what is delivered.
     """
     apart = copy.deepcopy(module)
     before, touchable = weights_of(apart), _unsaved(apart)
     states: dict[str, object] = {name: _state_of(tensor) for name, tensor in before.items()}
+    given = _arguments_of(module, call)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         drawn_before = _random_state()
         result = apart.forward(*call.args, **call.kwargs)
@@ -316,7 +318,26 @@ def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str
     effects = {name for name in names if touched.get(name) != touchable.get(name)}
     effects |= {name for name in before.keys() | after.keys() if after.get(name) is not before.get(name)}
     effects |= {"the state of random generators"} if has_drawn else set()
+    effects |= {name for name, value in _arguments_of(module, call).items() if value != given[name]}
     return result, changed, effects, held_tensors(apart)
+
+
+def _apart(call: ExampleCall, title: str) -> ExampleCall:
+    """Return the same call with arguments of its own; raises TaskError where they cannot be copied."""
+    try:
+        args, kwargs = copy.deepcopy((call.args, call.kwargs))
+    except Exception as error:  # whatever a user's __deepcopy__ raises
+        raise TaskError(f"{title}: the example inputs cannot be copied ({error!r})") from error
+    return ExampleCall(call.workload, args, kwargs)
+
+
+def _arguments_of(module: nn.Module, call: ExampleCall) -> dict[str, object]:
+    """Return what tells that arguments were written to."""
+    found: dict[str, object] = {}
+    for name, value in bound(signature_of(original_class(type(module))), call.args, call.kwargs).items():
+        structure, tensors = take_apart(value, _is_tensor)
+        found[f"argument {name}"] = repr(structure), [(id(t), _state_of(t.resolve_conj())) for t in tensors]
+    return found
 
 
 def _random_state() -> object:

@@ -94,6 +94,8 @@ def _with_blocks(program: Program, helpers: Mapping[str, tuple[str, str]]) -> Pr
     for step in program.steps:
         if isinstance(step, Call) and step.target.startswith("torch.ops.kernelwright."):
             digest = step.target.removesuffix(".default").rpartition("_")[2]
+            if digest not in helpers:  # one of several operators of a kernel
+                raise LoweringError("a block is called with several plain values or structures")
             name, helper = helpers[digest]
             found.add(digest)
             step = replace(step, target=name, helper=helper)
@@ -129,7 +131,7 @@ def _helper(contract: Contract, program: str, name: str, is_compiled: bool) -> s
     result = "Tensor" if n_outputs == 1 else f"({', '.join(['Tensor'] * n_outputs)})"
     cases = [
         ([i.shape for i in case.inputs], [(o.shape, o.stride, o.dtype) for o in case.outputs])
-        for case in contract.operator_cases
+        for case in contract.cases_of(0)
     ]
     operator = _OPERATOR.format(
         name=name,

@@ -234,3 +234,31 @@ def test_a_view_that_negates_is_read_as_what_it_is(tmp_path: Any, monkeypatch: p
     new = loaded(printed(task_from_module(Imaginary(), (x.imag,), name="t", folder=tmp_path)).source)
     with torch.no_grad():
         torch.testing.assert_close(new(x.conj().imag), torch.tanh(-x.imag))
+
+
+def test_a_kernel_among_layers_that_train_says_that_its_weights_would_not(new: Any) -> None:
+    network = nn.Linear(8, 1)
+    x = drawn()
+    with torch.no_grad():
+        want = new(x, 3.5)
+        assert not want.requires_grad
+    hidden = new(x, 3.5)
+    torch.testing.assert_close(hidden.detach(), want)
+    with pytest.raises(RuntimeError, match=r"no gradients: call it under torch.no_grad\(\)"):
+        network(hidden).sum().backward()
+    assert hidden.add_(1.0).requires_grad and not x.requires_grad
+    frozen = new.requires_grad_(False)
+    network(frozen(x, 3.5)).sum().backward()
+    assert network.weight.grad is not None
+
+
+def test_a_file_marks_every_result_and_takes_keywords() -> None:
+    source = SOURCE.replace("factor, flag", "factor, *, flag").replace(
+        "return y if flag else -y", "return y, x, y > 0"
+    )
+    file = loaded(printed(Task(name="marked", source=source)).source)
+    x = drawn()
+    found = file(x, 3.5, flag=True)
+    assert type(found) is tuple and found[0].requires_grad and not x.requires_grad
+    assert not found[2].requires_grad
+    torch.testing.assert_close(found[1].detach(), x)

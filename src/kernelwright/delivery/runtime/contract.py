@@ -4,7 +4,8 @@ import contextlib
 import copy
 import functools
 import inspect
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import CodeType
 from typing import Any, TypeAlias
@@ -59,6 +60,8 @@ class TensorFacts:
         """Return in what a tensor differs, as a kind and in words; None where it does not."""
         if tensor.device.type != self.device:
             return "device", f"is on {tensor.device}, verified on {self.device}"
+        if (current := current_device(self.device)) is not None and tensor.device.index != current():
+            return "device", f"is on {tensor.device}, and kernels start on {self.device}:{current()}"
         if str(tensor.dtype) != f"torch.{self.dtype}":
             return "dtype", f"has type {tensor.dtype}, verified with torch.{self.dtype}"
         if tuple(tensor.shape) != self.shape:
@@ -79,6 +82,12 @@ def _number(size: Size, extents: Mapping[str, int]) -> int:
 @functools.cache
 def _code(size: str) -> CodeType:
     return compile(size, "<size>", "eval")
+
+
+def current_device(kind: str) -> Callable[[], int] | None:
+    """Return what tells on which device of a kind kernels start; None where there is but one."""
+    found = getattr(getattr(torch, kind, None), "current_device", None)
+    return None if kind == "cpu" else found
 
 
 def is_dense(facts: TensorFacts) -> bool:
@@ -189,6 +198,12 @@ class Case:
             outputs=tuple(facts.at(extents) for facts in self.outputs),
         )
 
+    @property
+    def form(self) -> str:
+        """Everything of its calls but tensors: structures, plain values, how many tensors."""
+        arguments = {name: to_data(value) for name, value in self.arguments.items()}
+        return json.dumps([arguments, len(self.inputs), len(self.outputs)])
+
     def is_met_by(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Say whether the tensors of a call are as they were verified."""
         if len(tensors) != len(self.inputs) or self.outside(tensors) is not None:
@@ -275,11 +290,15 @@ class Contract:
         }
 
     @property
-    def operator_cases(self) -> tuple[Case, ...]:
-        """The cases that the custom operator serves: those with as many tensors as the first one."""
-        first = self.cases[0]
-        sizes = (len(first.inputs), len(first.outputs))
-        return tuple(case for case in self.cases if (len(case.inputs), len(case.outputs)) == sizes)
+    def operators(self) -> tuple[int, ...]:
+        """Which custom operator serves each case: one takes tensors alone, so it has one form of call."""
+        forms = [case.form for case in self.cases]
+        numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}
+        return tuple(numbers[form] for form in forms)
+
+    def cases_of(self, operator: int) -> tuple[Case, ...]:
+        """Return the cases that a custom operator serves."""
+        return tuple(c for c, number in zip(self.cases, self.operators, strict=True) if number == operator)
 
     def to_data(self) -> dict[str, Any]:
         """Return it as JSON-ready data; the constructor's arguments are not part of it."""

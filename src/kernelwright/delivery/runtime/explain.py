@@ -210,6 +210,12 @@ def _gradients_wanted(what: str = "something") -> Cause:
     return Cause("gradients", text, "use torch.no_grad() for the fast one")
 
 
+def case_number(contract: Contract, kind: type[nn.Module], given: dict[str, Any]) -> int:
+    """Return which case a call is like that has no cause."""
+    numbers = range(len(contract.cases))
+    return next(number for number in numbers if _case_cause(contract, number, kind, given) is None)
+
+
 def _gradient_cause(contract: Contract, module: nn.Module, tensors: list[torch.Tensor]) -> Cause | None:
     """Return why a call that needs gradients runs the original; None where a kernel computes them."""
     if contract.gradients is None:

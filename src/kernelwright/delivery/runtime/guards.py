@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -27,6 +27,7 @@ from .contract import (
     Part,
     Size,
     TensorFacts,
+    current_device,
     is_apart,
     is_dense,
     is_settled,
@@ -88,17 +89,20 @@ def is_unusual() -> bool:
 
 
 def generate(
-    contract: Contract, original: type[nn.Module], operator: Callable[..., Any], otherwise: Callable[..., Any]
+    contract: Contract,
+    original: type[nn.Module],
+    operators: Sequence[Callable[..., Any]],
+    otherwise: Callable[..., Any],
 ) -> Guards:
     """Return the functions for a contract.
 
     Args:
         contract: what must hold.
         original: whose forward runs where it does not.
-        operator: the kernel as a custom operator.
+        operators: the kernel as custom operators, by their numbers.
         otherwise: finds out why a check failed, and runs what is right then.
     """
-    return _Generator(contract, original, operator, otherwise).guards()
+    return _Generator(contract, original, operators, otherwise).guards()
 
 
 class _Generator:
@@ -106,7 +110,7 @@ class _Generator:
         self,
         contract: Contract,
         original: type[nn.Module],
-        operator: Callable[..., Any],
+        operators: Sequence[Callable[..., Any]],
         otherwise: Callable[..., Any],
     ) -> None:
         self.contract = contract
@@ -120,7 +124,7 @@ class _Generator:
             "Tensor": torch.Tensor,
             "torch": torch,
             "original": original.forward,
-            "operator": operator,
+            **{f"operator{number}": operator for number, operator in enumerate(operators)},
             "otherwise": otherwise,
             "is_same": is_same,
             "is_apart": is_apart,
@@ -198,7 +202,10 @@ class _Generator:
                 *(f"        {line}" for line in self._result(case)),
             ]
             if self.contract.gradients is not None:
-                lines += [f"    if case == {number + len(self.contract.cases)}:", *self._recorded(case)]
+                lines += [
+                    f"    if case == {number + len(self.contract.cases)}:",
+                    *self._recorded(case, number),
+                ]
         lines += ["    return otherwise(self, args, kwargs)", "", *self._traced(taken if given else "")]
         source = "\n".join(lines) + "\n"
         file = f"<kernelwright guards of {self.contract.title} {id(self):x}>"
@@ -315,6 +322,8 @@ class _Generator:
         device = f"{value}.is_{facts.device}"
         if not hasattr(torch.Tensor, f"is_{facts.device}"):
             device = f"{value}.device.type == {facts.device!r}"
+        if (current := current_device(facts.device)) is not None:
+            device += f" and {value}.get_device() == {self.constant(current)}()"
         dtype = self.constant(getattr(torch, facts.dtype))
         numbers = [size for size in facts.shape if isinstance(size, int)]
         is_fixed = len(numbers) == len(facts.shape)
@@ -373,14 +382,17 @@ class _Generator:
         wanted = " or ".join(f"{tensor}.requires_grad" for tensor in tensors)
         return f"{number + len(self.contract.cases)} if is_grad and ({wanted}) else {number}"
 
-    def _recorded(self, case: Case) -> list[str]:
+    def _recorded(self, case: Case, number: int) -> list[str]:
         """Call the kernel through its operator, which autograd records."""
         leaves = self._matching(case, is_exact=True)[1]
         weights = [self._weight(n) for n, weight in self.contract.weights.items() if weight.same_as is None]
         return [
-            f"        out = operator({', '.join([*leaves, *weights])})",
+            f"        out = {self._operator(number)}({', '.join([*leaves, *weights])})",
             f"        return {self._built(case.result, _outs(case))}",
         ]
+
+    def _operator(self, case: int) -> str:
+        return f"operator{self.contract.operators[case]}"
 
     def _matching(self, case: Case, *, is_exact: bool) -> tuple[list[str], list[str]]:
         """Return the conditions of a call's structure, and expressions of its tensors."""
@@ -442,20 +454,19 @@ class _Generator:
 
     def _result(self, case: Case) -> list[str]:
         """Give the kernel's result the original's structure."""
-        structure = case.result
-        is_bare = isinstance(structure, TensorAt)
+        self.names.setdefault("tensors_of", _tensors_of())
+        is_bare, members = isinstance(case.result, TensorAt), _members(case)
         if is_bare and any(case.aliases):
             return [f"return {self._results(case, self._weight, ['out'])[0]}"]
-        items = structure.items if isinstance(structure, Container) and structure.type is tuple else (None,)
-        if is_bare or (all(isinstance(item, TensorAt) for item in items) and not any(case.aliases)):
-            return ["return out"]
-        self.names.setdefault("tensors_of", _tensors_of())
-        is_tuple = isinstance(structure, Container) and structure.type is tuple
-        is_flat = "False" if is_tuple else f"type(out) is tuple and len(out) == {len(case.outputs)}"
+        as_is = ["type(out) is Tensor"] if is_bare else ["type(out) is tuple", f"len(out) == {len(members)}"]
+        as_is += [f"type({member}) is Tensor" for member in members if not is_bare]
+        built = self._built(case.result, self._results(case, self._weight, members))
+        is_kept = is_bare or (_is_flat_tuple(case.result) and not any(case.aliases))
         return [
-            f"if not ({is_flat}):",
+            f"if not ({' and '.join(as_is)}):",
             "    out = tensors_of(out)",
-            f"return {self._built(structure, self._results(case, self._weight, _members(case)))}",
+            *(["else:", "    return out"] if is_kept else []),
+            f"return {built}",
         ]
 
     def _results(self, case: Case, held: Callable[[str], str], outs: Sequence[str]) -> list[str]:
@@ -479,7 +490,7 @@ class _Generator:
             f"    if {self._holds()}:",
         ]
         weights = [_path(name) for name, weight in self.contract.weights.items() if weight.same_as is None]
-        for case in self.contract.operator_cases:
+        for number, case in enumerate(self.contract.cases):
             terms, leaves = self._matching(case, is_exact=False)
             extents = _extents(case, leaves)
             for leaf, facts in zip(leaves, case.inputs, strict=True):
@@ -488,7 +499,7 @@ class _Generator:
             terms.append(f"not (is_grad_enabled() and {self._refused(leaves, _path)})")
             lines += [
                 f"        if {' and '.join(terms)}:",
-                f"            out = operator({', '.join([*leaves, *weights])})",
+                f"            out = {self._operator(number)}({', '.join([*leaves, *weights])})",
                 f"            return {self._built(case.result, self._traced_results(case))}",
             ]
         return [*lines, "    return original(self, *args, **kwargs)"]
@@ -592,6 +603,11 @@ def _members(case: Case) -> list[str]:
 def _outs(case: Case) -> list[str]:
     """The same where ``out`` is a tensor alone if there is but one."""
     return ["out"] if len(case.outputs) == 1 else _members(case)
+
+
+def _is_flat_tuple(structure: Structure) -> bool:
+    is_tuple = isinstance(structure, Container) and structure.type is tuple
+    return is_tuple and all(isinstance(item, TensorAt) for item in cast(Container, structure).items)
 
 
 def _may_negate(facts: TensorFacts) -> bool:

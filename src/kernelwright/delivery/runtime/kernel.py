@@ -173,6 +173,15 @@ class KernelInstance:
         for (holder, leaf), tensor in zip(self._slots, weights, strict=True):
             holder[leaf] = tensor
 
+    def call_with(self, weights: Sequence[torch.Tensor], *args: Any) -> Any:
+        """Call it with weights that it lets go of afterwards."""
+        self.take(weights)
+        try:
+            return self.call(*args)
+        finally:
+            for holder, leaf in self._slots:
+                holder[leaf] = None
+
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
     """Return the tensors of a kernel's result, in order."""

@@ -8,7 +8,7 @@ import copy
 import copyreg
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import torch
@@ -28,10 +28,10 @@ from .contract import (
     weights_of,
 )
 from .described import OWN
-from .explain import call_cause, held_tensors, is_fake, module_cause, state_cause
+from .explain import call_cause, case_number, held_tensors, is_fake, module_cause, state_cause
 from .guards import Guards, Held, generate, needs_gradients, version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
-from .operator import operator_of, teach_operator
+from .operator import operator_of, teach_operators
 from .structure import UnstructuredError, put_together, take_apart
 
 OTHER_TENSORS = frozenset({"structure", "weights", "device", "dtype", "shape", "layout", "memory"})
@@ -44,6 +44,8 @@ class ModuleState:
     def __init__(self, kernel: VerifiedKernel, *, strict: bool = False) -> None:
         self.kernel = kernel
         self.counts = CallCounts(strict=strict)
+        self.owner: dict[str, int] = {}
+        """Whose state it is; a replica takes all attributes of another module, this one among them."""
         self.operator_calls_before = kernel.operator_calls
         self.backward_calls_before = kernel.backward_calls
         self.bound: tuple[Any, ...] = ()
@@ -54,6 +56,7 @@ class ModuleState:
         self.pinned: dict[tuple[str, str], Any] = {}
         """Attributes of other kinds, of which their descriptions are known to be right."""
         self._instance: KernelInstance | None = None
+        self._lending: KernelInstance | None = None
 
     def bind(self, module: nn.Module, layout: tuple[Held, ...]) -> Cause | Callable[..., Any]:
         """Look at the whole module; return why the kernel may not run, or the kernel's call."""
@@ -65,18 +68,30 @@ class ModuleState:
             return cause
         held = weights_of(module)
         weights = [held[name] for name in contract.weights]
+        parts = dict(parts_of(module))
+        if _has_others_weights(parts.values()):
+            return self._lent(weights)
         instance = self._instance
         if instance is None or contract.is_frozen:
             instance = self._instance = self.kernel.make()
         instance.take(weights)
-        parts = dict(parts_of(module))
         has_memory = not any(map(is_fake, weights))
         self.bound = (
             (instance.call, *(_held(contract, parts, wanted) for wanted in layout)) if has_memory else ()
         )
         if has_memory:
-            teach_operator(self.kernel, module)
+            teach_operators(self.kernel, module)
         return instance.call
+
+    def _lent(self, weights: list[torch.Tensor]) -> Callable[..., Any]:
+        """Return a call with weights that are the module's for this call alone: nothing keeps them alive."""
+        if self._lending is None or self.kernel.contract.is_frozen:
+            self._lending = self.kernel.make()
+        return functools.partial(self._lending.call_with, weights)
+
+    def belongs_to(self, module: nn.Module) -> bool:
+        """Say whether it is a module's own; whoever asks first has it, whatever other threads do."""
+        return self.owner.setdefault("id", id(vars(module))) == id(vars(module))
 
     def release(self) -> None:
         """Let go of the module's tensors, so that what it no longer has is freed; they are bound again."""
@@ -124,6 +139,15 @@ def _held(contract: Contract, parts: Mapping[str, nn.Module], wanted: Held) -> A
     return found[wanted.kind]()
 
 
+def _has_others_weights(parts: Iterable[nn.Module]) -> bool:
+    """True where something else than a parameter stands for one: torch.func.functional_call puts it there."""
+    return any(
+        tensor is not None and not isinstance(tensor, nn.Parameter)
+        for part in parts
+        for tensor in part._parameters.values()
+    )
+
+
 def _tensor(part: nn.Module, name: str) -> Any:
     for holder in (part._parameters, part._buffers, vars(part)):
         if name in holder:
@@ -146,6 +170,7 @@ def attach(kernel: VerifiedKernel, module: nn.Module, *, strict: bool = False) -
     delivered = delivered_class(kernel, kind, module)
     vars(module)[OWN] = state = ModuleState(kernel, strict=strict)
     module.__class__ = delivered
+    state.belongs_to(module)
     state.bind(module, _guards(delivered).layout)
     return module
 
@@ -154,8 +179,9 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
     """Return the subclass of the original's class that tries the kernel; one for each kernel and class."""
     made: dict[type, type[nn.Module]] = vars(kernel).setdefault("_delivered_classes", {})
     if kind not in made:
-        operator = operator_of(kernel, module)
-        guards = generate(kernel.contract, kind, operator, _otherwise)
+        numbers = sorted(set(kernel.contract.operators))
+        operators = [operator_of(kernel, module, number) for number in numbers]
+        guards = generate(kernel.contract, kind, operators, _otherwise)
         forward = functools.wraps(kind.forward)(guards.forward)
         forward.__signature__ = inspect.signature(kind.forward)  # type: ignore[attr-defined]
         members: dict[str, Any] = {
@@ -169,12 +195,12 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
             "_kernelwright_original": kind,
             "_kernelwright_kernel": kernel,
             "_kernelwright_guards": guards,
-            "_kernelwright_operator": operator,
+            "_kernelwright_operators": operators,
             "_kernelwright_holds": _kernelwright_holds,
             "_kernelwright_needs_hidden": _kernelwright_needs_hidden,
         }
         if not hasattr(kind, "report"):
-            members["report"] = _report
+            members["report"] = _Report()
         made[kind] = _subclass(kind, members)
     return made[kind]
 
@@ -209,6 +235,18 @@ def _state(module: nn.Module) -> ModuleState:
         own[OWN] = ModuleState(module._kernelwright_kernel)  # type: ignore[arg-type]
     found: ModuleState = own[OWN]
     return found
+
+
+class _Report:
+    """Gives the method ``report`` where the original has nothing of that name, a submodule for example."""
+
+    def __get__(self, module: nn.Module | None, kind: type[nn.Module]) -> Any:
+        if module is None:
+            return _report
+        try:
+            return kind.__getattr__(module, "report")
+        except AttributeError:
+            return functools.partial(_report, module)
 
 
 def _report(self: nn.Module) -> CallReport:
@@ -315,8 +353,9 @@ def _subclass(kind: type[nn.Module], members: dict[str, Any]) -> type[nn.Module]
 def _otherwise(self: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A guard failed: look closely, then run the kernel all the same, its operator or the original."""
     state = _state(self)
-    if state.bound and state.bound[1] != id(vars(self)):  # a replica that took all attributes of another one
+    if not state.belongs_to(self):
         state = vars(self)[OWN] = copy.copy(state)
+        state.belongs_to(self)
     delivered = _delivered_base(self)
     kind: type[nn.Module] = delivered._kernelwright_original  # type: ignore[attr-defined]
     if torch.compiler.is_compiling():  # torch.export, which runs Python with tensors of its own
@@ -357,7 +396,10 @@ def _run(
     """Run the kernel: by its call, or through its operator where somebody watches operators."""
     contract, delivered = state.kernel.contract, _delivered_base(module)
     given = signature_of(delivered._kernelwright_original).bind(*args, **kwargs).arguments  # type: ignore[attr-defined]
-    case, tensors = _matching_case(contract, given)
+    number = case_number(contract, delivered._kernelwright_original, given)  # type: ignore[attr-defined]
+    case = contract.cases[number]
+    values = [given[name] for name in case.arguments if name in given]
+    tensors = take_apart(values, lambda part: isinstance(part, torch.Tensor))[1]
     held = weights_of(module)
     weights = [held[name] for name, weight in contract.weights.items() if weight.same_as is None]
     everything = [*tensors, *weights]
@@ -365,7 +407,8 @@ def _run(
     is_watched = torch._C._len_torch_dispatch_stack() or any(map(is_fake, everything))
     is_differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in everything)
     if is_watched or is_differentiated:
-        out = delivered._kernelwright_operator(*tensors, *weights)  # type: ignore[attr-defined]
+        operators: Any = delivered._kernelwright_operators  # type: ignore[attr-defined]
+        out = operators[contract.operators[number]](*tensors, *weights)
         is_own = contract.gradients is not None  # results through which the operator's gradients come
         aliases = () if is_own else without_views(case.aliases)
         results = list(out) if isinstance(out, tuple) else [out]
@@ -373,13 +416,3 @@ def _run(
     state.counts.kernel_calls += 1
     results = tensors_of(call(*state.kernel.arguments(case, tensors)))
     return put_together(case.result, with_aliases(results, case.aliases, tensors, named))
-
-
-def _matching_case(contract: Contract, given: dict[str, Any]) -> tuple[Any, list[torch.Tensor]]:
-    for case in contract.cases:
-        flat = take_apart(
-            [given[name] for name in case.arguments if name in given], lambda p: isinstance(p, torch.Tensor)
-        )[1]
-        if case.is_met_by(flat):
-            return case, flat
-    raise RuntimeError("no verified call is like this one")

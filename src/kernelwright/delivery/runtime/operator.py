@@ -20,16 +20,26 @@ from .kernel import VerifiedKernel, tensors_of
 NAMESPACE = "kernelwright"
 MAX_ARGUMENTS = 64
 """That PyTorch accepts in an operator's schema; more tensors are passed as lists."""
+DEFINED = "kernelwright_operators"
+"""Where the namespace of a kernel keeps its operators, by number."""
 
 
 class KernelOperator:
-    """One kernel's operator. Defined once in a process, whoever loads the kernel first."""
+    """One kernel's operator. Defined once in a process, whoever loads the kernel first.
 
-    def __init__(self, kernel: VerifiedKernel, original: nn.Module) -> None:
+    Args:
+        kernel: what it runs.
+        original: computes its gradients.
+        number: among the kernel's operators: each has its own plain arguments.
+    """
+
+    def __init__(self, kernel: VerifiedKernel, original: nn.Module, number: int) -> None:
         self.kernel = kernel
         self.contract = kernel.contract
+        self.number = number
+        self.cases = kernel.contract.cases_of(number)
         self.names = [n for n, weight in self.contract.weights.items() if weight.same_as is None]
-        self.n_inputs = len(self.contract.cases[0].inputs)
+        self.n_inputs = len(self.cases[0].inputs)
         self._original = _without_memory(original)
         self._is_taught = False
         self._instances = threading.local()
@@ -41,9 +51,9 @@ class KernelOperator:
         if instance is None or self.contract.is_frozen:
             instance = self._instances.own = self.kernel.make()
         by_name = dict(zip(self.names, weights, strict=True))
-        instance.take([by_name[w.same_as or name] for name, w in self.contract.weights.items()])
+        taken = [by_name[w.same_as or name] for name, w in self.contract.weights.items()]
         with torch.no_grad(), torch._C._DisableAutocast(), torch._C.DisableTorchFunction():  # as verified
-            found = tensors_of(instance.call(*self.kernel.arguments(case, inputs)))
+            found = tensors_of(instance.call_with(taken, *self.kernel.arguments(case, inputs)))
         self.kernel.count_operator_call()
         return _as_returned(_apart(found, tensors))
 
@@ -57,7 +67,7 @@ class KernelOperator:
     ) -> tuple[Case, Sequence[torch.Tensor], Sequence[torch.Tensor]]:
         n_weights = len(self.names)
         inputs, weights = tensors[: len(tensors) - n_weights], tensors[len(tensors) - n_weights :]
-        for known_case in self.contract.operator_cases:
+        for known_case in self.cases:
             if len(inputs) != len(known_case.inputs) or known_case.outside(inputs) is not None:
                 continue
             case = known_case.for_call(inputs)
@@ -74,7 +84,7 @@ class KernelOperator:
                 wanted = f"{name} as {facts.shape} {facts.dtype}, not as {_told(tensor)}"
                 return f"the kernel was verified with {wanted}; convert the weights back, or call the module"
         got = ", ".join(map(_told, inputs))
-        known = "; ".join(", ".join(f"{f.shape} {f.dtype}" for f in c.inputs) for c in self.contract.cases)
+        known = "; ".join(", ".join(f"{f.shape} {f.dtype}" for f in c.inputs) for c in self.cases)
         return f"the kernel was verified on {known}, not on {got}; call the module, which runs its original"
 
     # -- gradients ---------------------------------------------------------------------------------
@@ -118,7 +128,7 @@ class KernelOperator:
         if any(is_wanted and place not in places for place, is_wanted in enumerate(wanted)):
             return None
         call = [*tensors[:n_inputs], *(grad.contiguous() for grad in given if grad is not None)]
-        if not any(case.is_met_by(call) for case in kernel.contract.cases):
+        if not any(case.is_met_by(call) for case in kernel.contract.cases_of(0)):
             return None
         found = dict(zip(places, tensors_of(self._backward(*call, *tensors[n_inputs:])), strict=True))
         return tuple(found[place] if is_wanted else None for place, is_wanted in enumerate(wanted))
@@ -155,7 +165,7 @@ class KernelOperator:
     @property
     def schema(self) -> str:
         """The operator's schema, without its name."""
-        n_outputs = len(self.contract.cases[0].outputs)
+        n_outputs = len(self.cases[0].outputs)
         returned = "Tensor" if n_outputs == 1 else f"({', '.join(['Tensor'] * n_outputs)})"
         if self.is_listed:
             return f"(Tensor[] read{', Tensor(a!)[] written' if self.is_mutable else ''}) -> {returned}"
@@ -181,6 +191,7 @@ class KernelOperator:
         title = "".join(c if c.isalnum() and c.isascii() else "_" for c in self.contract.title)
         title = title.strip("_")
         name = f"{title if title[:1].isalpha() else f'kernel_{title}'}_{self.kernel.digest}"
+        name += f"_{self.number}" if self.number else ""
         written = [f"w{i}" for i, n in enumerate(self.names) if self.contract.weights[n].is_written]
         if self.is_listed:
             written = ["written"] if self.is_mutable else []
@@ -239,7 +250,7 @@ class KernelOperator:
 
     def one_by_one(self, info: Any, dims: tuple[int | None, ...], *tensors: torch.Tensor) -> tuple[Any, Any]:
         """Under ``vmap``: call the operator for each member of the batch."""
-        operator = operator_of(self.kernel, self._original)
+        operator = operator_of(self.kernel, self._original, self.number)
         pairs = list(zip(tensors, dims, strict=True))
         results = [
             tensors_of(operator(*(t if d is None else t.select(d, i).contiguous() for t, d in pairs)))
@@ -249,21 +260,20 @@ class KernelOperator:
         return _as_returned(stacked), _as_returned([0] * len(stacked))
 
 
-def operator_of(kernel: VerifiedKernel, original: nn.Module) -> Callable[..., Any]:
-    """Return a kernel's operator, defined now if it is not yet; ``original`` computes its gradients."""
-    namespace: Any = kernel.namespace
-    if not hasattr(namespace, "kernelwright_operator"):
-        namespace.kernelwright_taught = KernelOperator(kernel, original)
-        namespace.kernelwright_operator = namespace.kernelwright_taught.define()
-    found: Callable[..., Any] = namespace.kernelwright_operator
-    return found
+def operator_of(kernel: VerifiedKernel, original: nn.Module, number: int = 0) -> Callable[..., Any]:
+    """Return one of a kernel's operators, defined now if it is not yet; ``original`` computes gradients."""
+    known: dict[int, tuple[KernelOperator, Callable[..., Any]]]
+    known = vars(kernel.namespace).setdefault(DEFINED, {})
+    if number not in known:
+        made = KernelOperator(kernel, original, number)
+        known[number] = made, made.define()
+    return known[number][1]
 
 
-def teach_operator(kernel: VerifiedKernel, original: nn.Module) -> None:
-    """Let a kernel's operator compute gradients by an original that is as verified."""
-    namespace: Any = kernel.namespace
-    if hasattr(namespace, "kernelwright_taught"):
-        namespace.kernelwright_taught.teach(original)
+def teach_operators(kernel: VerifiedKernel, original: nn.Module) -> None:
+    """Let a kernel's operators compute gradients by an original that is as verified."""
+    for operator, _ in vars(kernel.namespace).get(DEFINED, {}).values():
+        operator.teach(original)
 
 
 def _without_memory(original: nn.Module) -> nn.Module:

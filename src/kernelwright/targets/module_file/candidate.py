@@ -20,7 +20,7 @@ from kernelwright.ir.extents import Dim, dims_in, made_for
 from kernelwright.ir.lower.family import dims_of
 from kernelwright.ir.lowering import Programs
 from kernelwright.ir.program import Buffer, Call, Program, Region
-from kernelwright.targets.module_file.checks import HELPERS, equals, fixed_values, is_alike, refusals
+from kernelwright.targets.module_file.checks import HELPERS, MARKED, equals, fixed_values, is_alike, refusals
 from kernelwright.targets.module_file.constructor import (
     NEW_NAME,
     constructor_source,
@@ -142,6 +142,7 @@ class CandidateWriter(ABC):
         texts = [HELPERS.strip()]
         texts += [self.laid_out.strip()] if "_laid_out(" in model else []
         texts += [REUSED.strip()] if "_reused(" in model else []
+        texts += [MARKED.strip()] if "_marked(" in model else []
         steps = [s for _, p in self.programs.values() for s in p.steps if isinstance(s, Call)]
         texts += list(dict.fromkeys(s.helper.strip() for s in steps if s.helper))
         texts += [UNPACK.strip()] if self.needs_base64 else []
@@ -203,7 +204,7 @@ class CandidateWriter(ABC):
         got = ", ".join([f"{{_told({n})}}" for n in tensors] + [f"{n}={{_told({n})}}" for n in fixed])
         known = "; ".join(self._shapes(captured) for captured, _ in self.programs.values())
         checks.append(f'raise ValueError(f"made for {known}; got {got}")')
-        lines += ["        " + line for line in (*refusals(tensors), *checks)]
+        lines += ["        " + line for line in (*refusals(tensors, self._again()), *checks)]
         for name, (_, program) in self.programs.items():
             kernels = {s.name: self.function_name(s) for s in program.steps if isinstance(s, Region)}
             method = forward_method(
@@ -238,6 +239,16 @@ class CandidateWriter(ABC):
         shapes += "".join(f", {name}={text}" for name, text in self._fixed(captured).items())
         ranges = "".join(f", {d.variable} from {d.low} to {d.high}" for d in dims_of(captured.axes))
         return shapes + ranges
+
+    def _again(self) -> str | None:
+        """Text of forward's call with what it was given; None where the model has no parameters."""
+        if not any(p.kind == "parameter" for c, _ in self.programs.values() for p in c.placeholders):
+            return None
+        given = ast.parse(f"def forward({', '.join(self._parameters())}): pass").body[0]
+        assert isinstance(given, ast.FunctionDef)
+        names = [a.arg for a in (*given.args.posonlyargs, *given.args.args)]
+        names += [f"{a.arg}={a.arg}" for a in given.args.kwonlyargs]
+        return f"self.forward({', '.join(names)})"
 
     def _parameters(self) -> list[str]:
         """Text of forward's parameters with their defaults."""

@@ -65,10 +65,39 @@ def _misfit(name, found, wanted):
 '''
 
 
-def refusals(tensors: Sequence[str]) -> list[str]:
+MARKED = f'''
+class _Marked(torch.autograd.Function):
+    """Results that want gradients, as the original's do, and say that there are none when asked for them."""
+
+    @staticmethod
+    def forward(ctx, weight, found):
+        apart = [out.detach() for out in found]  # one may be an argument
+        return apart[0] if len(apart) == 1 else tuple(apart)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError("{NO_GRADIENTS}")
+
+
+def _marked(weights, found):
+    """Return a kernel's results where gradients are on: cut off, they would train all but its weights."""
+    weight = next((weight for weight in weights if weight.requires_grad), None)
+    if weight is None:
+        return found
+    if isinstance(found, torch.Tensor):
+        return _Marked.apply(weight, [found])
+    marked = _Marked.apply(weight, list(found))
+    return type(found)([marked] if isinstance(marked, torch.Tensor) else marked)
+'''
+
+
+def refusals(tensors: Sequence[str], again: str | None) -> list[str]:
     """Return lines that raise where kernels would cut a graph of gradients or of a tracer.
 
-    Parameters are not asked: they want gradients in every call outside ``no_grad``, wanted by anybody or not.
+    Args:
+        tensors: names of forward's tensors: a call whose own want gradients is refused.
+        again: the same call as text, where there are weights. They want gradients in every call outside
+            ``no_grad``, wanted by anybody or not, so it is the way back that is refused.
     """
     lines = []
     if tensors:
@@ -77,7 +106,15 @@ def refusals(tensors: Sequence[str]) -> list[str]:
             f"if torch.is_grad_enabled() and ({wanted}):",
             f'    raise RuntimeError("{NO_GRADIENTS}")',
         ]
-    return [*lines, "if _is_watched():", f'    raise RuntimeError("{WATCHED}")']
+    lines += ["if _is_watched():", f'    raise RuntimeError("{WATCHED}")']
+    if again is not None:
+        lines += [
+            "if torch.is_grad_enabled():",
+            "    with torch.no_grad():",
+            f"        found = {again}",
+            "    return _marked(self.parameters(), found)",
+        ]
+    return lines
 
 
 def is_alike(name: str, placeholder: Placeholder, device: str | None) -> str:
