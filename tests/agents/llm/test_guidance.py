@@ -13,7 +13,7 @@ from kernelwright.agents.llm.window import WINDOWS
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters, ParameterResponse, ValueResponse
-from kernelwright.core.evaluation import NumericalError, Status
+from kernelwright.core.evaluation import NumericalError, Speedup, Status
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.learned import Passage
 from kernelwright.core.machine import Machine
@@ -117,6 +117,16 @@ def test_every_kernel_of_the_run_is_listed_with_its_interval_and_the_error_it_us
     ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run, timings_only=True)))
     assert "x [" not in text and "7.2e-06" not in text and other.id in text
     assert "error 2.1" not in text
+
+
+def test_a_kernel_that_was_timed_in_turn_with_another_is_listed_with_that(situation: Situation) -> None:
+    near = Speedup(baseline=BASE.id, ratio=1.01, low=0.98, high=1.04)
+    other = Candidate(source="other = 1\n", parents=(BASE.id,))
+    node = Node(other, fake_evaluation(other, TASK, 2.5), "member")
+    told = PromptInput(replace(situation, run=(*situation.window, replace(node, over_base=near))))
+    ((_, text),) = SECTIONS["timings"](told)
+    assert f"| not distinguishable from {BASE.id} (1.01x [0.98, 1.04]) |" in text.splitlines()[-1]
+    assert "timed in turn" not in SECTIONS["timings"](PromptInput(replace(situation, run=(node,))))[0][1]
 
 
 def test_a_seed_is_listed_with_what_its_author_said_of_it(situation: Situation) -> None:

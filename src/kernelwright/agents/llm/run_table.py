@@ -33,8 +33,13 @@ def kernels_table(kernels: Sequence[Node], *, timings_only: bool) -> list[str]:
     measured = [] if timings_only else ["over eager [95 % interval]", "error used"]
     unit = "ms" if timings_only else "ms; eager beside it"
     times = [f"{name} ({unit})" for name in workloads]
-    head = ["id", "made from", "status", *times, *measured, "last change"]
-    rows = [head, ["---"] * len(head), *(_row(node, workloads, timings_only) for node in kept)]
+    is_compared = not timings_only and any(node.over_base is not None for node in kept)
+    compared = ["timed in turn with another"] if is_compared else []
+    head = ["id", "made from", "status", *times, *measured, *compared, "last change"]
+    rows = [head, ["---"] * len(head)]
+    for node in kept:
+        row = _row(node, workloads, timings_only)
+        rows.append([*row[:-1], *([_compared(node)] if is_compared else []), row[-1]])
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     left = len(nodes) - len(kept)
     return [table, *([f"{left} slower or older kernels are left out."] if left else [])]
@@ -68,6 +73,10 @@ def _row(node: Node, workloads: Sequence[str], timings_only: bool) -> list[str]:
         *measured,
         _cell(change),
     ]
+
+
+def _compared(node: Node) -> str:
+    return "-" if node.over_base is None else node.over_base.against(node.over_base.baseline)
 
 
 def _ended(evaluation: Evaluation, *, timings_only: bool) -> str:
