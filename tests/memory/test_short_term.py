@@ -7,12 +7,14 @@ from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Tim
 from kernelwright.core.events import (
     CandidateEvaluated,
     CandidateWritten,
+    ComparedWithBase,
     Event,
     MoveChosen,
     MoveFailed,
     RunFinished,
     StepStarted,
 )
+from kernelwright.core.finalists import Alternation
 from kernelwright.core.plan import Move
 from kernelwright.memory.short_term import ShortTermMemory
 
@@ -101,6 +103,19 @@ def test_a_difference_within_the_intervals_of_both_is_none() -> None:
     assert ended(memory, UNROLL) == "verified, 0.85x over its base [0.64, 1.13], not distinguishable"
     memory.record("base", WIDER, spread("c2", 2.9, 3.0, 3.1))
     assert ended(memory, WIDER) == "verified, 1.86x over its base [1.52, 2.28]"
+
+
+def test_what_was_timed_in_turn_with_its_base_says_so_in_the_place_of_two_ratios() -> None:
+    memory = ShortTermMemory()
+    memory.record_seed(spread("base", 1.32, 1.61, 1.97))
+    memory.record("base", UNROLL, broken("c0"))
+    memory.record("base", UNROLL, spread("c1", 1.12, 1.37, 1.67))
+    lead = Speedup(baseline="base", ratio=1.08, low=1.03, high=1.13)
+    timed = Alternation(order=("c1", "base"), leads=(lead,))
+    memory.observe(ComparedWithBase(step=2, candidate="c1", base="base", alternation=timed))
+    assert ended(memory, UNROLL) == "verified after 1 repair, 1.08x [1.03, 1.13] of its base"
+    attempt = memory.attempt("base", UNROLL)
+    assert attempt is not None and (attempt.speedup, attempt.interval) == (1.08, (1.03, 1.13))
 
 
 def test_a_chain_counts_its_repairs() -> None:

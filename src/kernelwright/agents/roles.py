@@ -13,7 +13,7 @@ from typing import Protocol
 from kernelwright.agents.problem import Problem
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters
-from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evaluation import Evaluation, Speedup
 from kernelwright.core.evidence import Diagnosis, Evidence
 from kernelwright.core.learned import ArchivedPlan, Finding, Passage
 from kernelwright.core.plan import Move, Plan
@@ -45,6 +45,8 @@ class Node:
     ``member`` (of a population)."""
     closing: ClosedParameters | None = None
     """How what it left open was closed; None where it left nothing open."""
+    over_base: Speedup | None = None
+    """How many times as fast it is as its base, whose id is the ``baseline``; None: not timed in turn."""
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,12 @@ class Speedup(Frozen):
             return "faster"
         return "slower" if self.high < 1.0 else "no_significant_change"
 
+    def against(self, name: str) -> str:
+        """Say how it did against another kernel, timed in turn with it."""
+        ratio = f"{self.ratio:.2f}x [{self.low:.2f}, {self.high:.2f}]"
+        is_told = self.verdict != "no_significant_change"
+        return f"{ratio} of {name}" if is_told else f"not distinguishable from {name} ({ratio})"
+
 
 class WorkloadResult(Frozen):
     """Timings of one workload."""

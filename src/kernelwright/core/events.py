@@ -7,7 +7,7 @@ from pydantic import Field
 from kernelwright.core.blocks import BlockShare, Composition
 from kernelwright.core.budget import Spent
 from kernelwright.core.closing import ClosedParameters
-from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evaluation import Evaluation, Speedup
 from kernelwright.core.evidence import Diagnosis, Evidence
 from kernelwright.core.finalists import Alternation
 from kernelwright.core.frozen import Frozen
@@ -125,6 +125,21 @@ class CandidateEvaluated(Frozen):
     evaluation: Evaluation
 
 
+class ComparedWithBase(Frozen):
+    """A candidate was timed in turn with its base, since their intervals over eager overlap."""
+
+    kind: Literal["compared_with_base"] = "compared_with_base"
+    step: int
+    candidate: str
+    base: str
+    alternation: Alternation
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """How many times as fast the candidate is as its base; None where one of the two failed."""
+        return self.alternation.speedup(self.candidate, self.base)
+
+
 class BaseReplaced(Frozen):
     kind: Literal["base_replaced"] = "base_replaced"
     step: int
@@ -213,6 +228,7 @@ Event = Annotated[
     | ParametersClosed
     | CandidateWritten
     | CandidateEvaluated
+    | ComparedWithBase
     | BaseReplaced
     | IncumbentImproved
     | FinalistsTimed

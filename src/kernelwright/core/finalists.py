@@ -1,4 +1,4 @@
-"""What is known of a run's finalists when they were timed in turn with each other."""
+"""What is known of candidates of a run that were timed in turn with each other."""
 
 from kernelwright.core.evaluation import Speedup
 from kernelwright.core.frozen import Frozen
@@ -22,3 +22,12 @@ class Alternation(Frozen):
     def lead_over(self, candidate_id: str) -> Speedup | None:
         """Return how many times as fast the first is as another one; None for the first itself."""
         return next((lead for lead in self.leads if lead.baseline == candidate_id), None)
+
+    def speedup(self, candidate_id: str, over: str) -> Speedup | None:
+        """Return how many times as fast a candidate is as another, where one of the two was the fastest."""
+        if self.order[0] == candidate_id:
+            return self.lead_over(over)
+        known = self.lead_over(candidate_id) if self.order[0] == over else None
+        if known is None:
+            return None
+        return Speedup(baseline=over, ratio=1 / known.ratio, low=1 / known.high, high=1 / known.low)

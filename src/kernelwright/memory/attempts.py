@@ -2,7 +2,7 @@
 
 import math
 
-from kernelwright.core.evaluation import Status
+from kernelwright.core.evaluation import Speedup, Status
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.plan import Move
 
@@ -17,6 +17,8 @@ class Link(Frozen):
     """Geometric mean over the workloads; None when not verified."""
     interval_eager: tuple[float, float] | None = None
     """Of that mean; None: not known."""
+    over_base: Speedup | None = None
+    """Over the base, where the two were timed in turn; the ``baseline`` is the base's id."""
 
 
 class Idea(Frozen):
@@ -48,9 +50,17 @@ class Idea(Frozen):
         return self.last is not None and self.last.status is Status.VERIFIED
 
     @property
+    def direct(self) -> Speedup | None:
+        """How the candidate did when it was timed in turn with the base; None where it was not."""
+        known = self.last.over_base if self.last else None
+        return known if known is not None and known.baseline == self.base else None
+
+    @property
     def speedup(self) -> float | None:
-        """Base over new latency, from both ones' speedups over eager; None when either is unknown."""
+        """Base over new latency: timed in turn, else from both ones' speedups over eager; None: unknown."""
         last = self.last
+        if self.direct is not None:
+            return self.direct.ratio
         if last is None or last.speedup_eager is None or not self.base_speedup_eager:
             return None
         return last.speedup_eager / self.base_speedup_eager
@@ -59,8 +69,10 @@ class Idea(Frozen):
     def interval(self) -> tuple[float, float] | None:
         """Interval of ``speedup``; None where one of the two is not known.
 
-        Both were measured against eager and apart from each other: logarithmic widths add in squares.
+        Where both were measured against eager and apart from each other, logarithmic widths add in squares.
         """
+        if self.direct is not None:
+            return self.direct.low, self.direct.high
         own, base = self.last.interval_eager if self.last else None, self.base_interval_eager
         if self.speedup is None or own is None or base is None or min(*own, *base) <= 0:
             return None
@@ -69,6 +81,8 @@ class Idea(Frozen):
 
     @property
     def _effect(self) -> str:
+        if self.direct is not None:
+            return f", {self.direct.against('its base')}"
         if self.speedup is None:
             return ""
         told = f", {self.speedup:.2f}x over its base"

@@ -3,9 +3,10 @@
 A pure function of the run's events: a resumed run replays them and stands where the interrupted one stood.
 """
 
-from kernelwright.core.evaluation import Evaluation, Status
+from kernelwright.core.evaluation import Evaluation, Speedup, Status
 from kernelwright.core.events import (
     CandidateEvaluated,
+    ComparedWithBase,
     Event,
     MoveChosen,
     MoveFailed,
@@ -83,6 +84,8 @@ class ShortTermMemory:
                 self._observe_failure(base, move, reason)
             case CandidateEvaluated(evaluation=evaluation) if not evaluation.is_final:
                 self._observe_evaluation(evaluation)
+            case ComparedWithBase(candidate=candidate, speedup=speedup) if speedup is not None:
+                self._observe_comparison(candidate, speedup)
             case _:
                 pass
 
@@ -100,6 +103,16 @@ class ShortTermMemory:
             self.record(self._chosen.base, self._chosen.move, evaluation)
         else:
             self.record_seed(evaluation)
+
+    def _observe_comparison(self, candidate: str, speedup: Speedup) -> None:
+        idea = self.idea_of(candidate)
+        if idea is None:
+            return
+        links = (
+            link.model_copy(update={"over_base": speedup}) if link.candidate == candidate else link
+            for link in idea.links
+        )
+        self._keep(idea.model_copy(update={"links": tuple(links)}))
 
     def tried(self, base: str) -> tuple[Idea, ...]:
         """Return the attempts on a base, in the order they were made."""

@@ -92,9 +92,10 @@ class KernelSkillPolicy:
 
 
 INCUMBENT = NodeWindow(("leaders",), n_leaders=1)
-"""Planner and Coder also see the fastest kernel where the hysteresis keeps another one as the base; ours."""
+"""Planner, Coder and Debugger also see the fastest kernel, where the base or the failing one is another;
+ours."""
 ROUND = OneMove(INCUMBENT, INCUMBENT)
-PIPELINES: dict[StepMode, StepKind] = {"seed": Seeds(), "optimize": ROUND, "repair": Mend()}
+PIPELINES: dict[StepMode, StepKind] = {"seed": Seeds(), "optimize": ROUND, "repair": Mend(INCUMBENT)}
 
 KERNELSKILL = Recipe(
     name="kernelskill",

@@ -14,6 +14,7 @@ from rich.text import Text
 from kernelwright.core.events import (
     CandidateEvaluated,
     CandidateWritten,
+    ComparedWithBase,
     Diagnosed,
     Event,
     FinalistsTimed,
@@ -171,6 +172,8 @@ class PlainProgress:
             self._print(f"{self._name}: {given_up_line(event)}")
         elif isinstance(event, ParametersClosed):
             self._print(f"tuning: {event.closing.headline}")
+        elif isinstance(event, ComparedWithBase) and event.speedup is not None:
+            self._print(f"timed in turn: {event.candidate[:8]} is {event.speedup.against(event.base[:8])}")
         elif isinstance(event, FinalistsTimed):
             self._print(f"finalists: {event.reason}")
         elif isinstance(event, RunFinished):

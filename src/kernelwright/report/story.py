@@ -8,6 +8,7 @@ from kernelwright.core.events import (
     BaseReplaced,
     CandidateEvaluated,
     CandidateWritten,
+    ComparedWithBase,
     Diagnosed,
     Event,
     FinalistsTimed,
@@ -173,6 +174,7 @@ class Story:
         | ParametersClosed
         | CandidateWritten
         | CandidateEvaluated
+        | ComparedWithBase
         | BaseReplaced
         | IncumbentImproved,
     ) -> None:
@@ -182,6 +184,10 @@ class Story:
         elif isinstance(event, ParametersClosed):
             told = event.closing.headline
             step.noted.append(Noted(step=event.step, role="tuning", text=told, candidate=event.candidate))
+        elif isinstance(event, ComparedWithBase):
+            told = event.speedup.against(event.base[:8]) if event.speedup is not None else "it failed"
+            told = f"timed in turn: {told}"
+            step.noted.append(Noted(step=event.step, role="referee", text=told, candidate=event.candidate))
         elif isinstance(event, Diagnosed):
             step.diagnosed = event
         elif isinstance(event, MoveChosen):

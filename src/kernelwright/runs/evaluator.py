@@ -48,6 +48,15 @@ class AlternatingSession(Protocol):
 
 
 @runtime_checkable
+class ComparingSession(Protocol):
+    """A session that can time a candidate of the search in turn with its base."""
+
+    def compare(self, candidate: Candidate, base: Candidate, limit_s: float) -> Alternation | None:
+        """Return their order and ratio; None where that cannot be measured in ``limit_s`` seconds."""
+        ...
+
+
+@runtime_checkable
 class ClosingSession(Protocol):
     """A session that can close what a candidate leaves open."""
 
@@ -82,6 +91,13 @@ class SessionAround:
         """See AlternatingSession; None where the inner session is none."""
         inner = self._inner
         return inner.alternate(candidates, limit_s) if isinstance(inner, AlternatingSession) else None
+
+    def compare(self, candidate: Candidate, base: Candidate, limit_s: float) -> Alternation | None:
+        """See ComparingSession; by alternation where the inner session is none."""
+        inner = self._inner
+        if isinstance(inner, ComparingSession):
+            return inner.compare(candidate, base, limit_s)
+        return self.alternate((candidate, base), limit_s)
 
     def close_parameters(self, candidate: Candidate, seconds: float) -> ClosedParameters | None:
         """See ClosingSession; None where the inner session is none."""

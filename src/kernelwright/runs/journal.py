@@ -8,6 +8,7 @@ from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import (
     CandidateEvaluated,
+    ComparedWithBase,
     Event,
     FinalistsTimed,
     ModelProfiled,
@@ -43,6 +44,11 @@ class Journal:
         self._recorded = [event for event in stored if not isinstance(event, beside)]
         self._cursor = 0
         self._alternation = next((e for e in self._recorded if isinstance(e, FinalistsTimed)), None)
+        self._comparisons = {
+            (event.candidate, event.base): event.alternation
+            for event in self._recorded
+            if isinstance(event, ComparedWithBase)
+        }
         self._closings = {
             event.closing.written: event.closing
             for event in self._recorded
@@ -93,6 +99,10 @@ class Journal:
         timed = {*known.order, *(name for name, _ in known.left_out)}
         return known if timed == set(candidates) else None
 
+    def recorded_comparison(self, candidate: str, base: str) -> Alternation | None:
+        """Return how an interrupted run had timed a candidate in turn with its base, None when it had not."""
+        return self._comparisons.get((candidate, base))
+
     def recorded_closing(self, written: str) -> ClosedParameters | None:
         """Return how an interrupted run had closed an open candidate, None when it is to be done."""
         return self._closings.get(written)
@@ -101,6 +111,7 @@ class Journal:
         """Return the seconds that finished measurements had taken before a resume."""
         timed = 0.0 if self._alternation is None else self._alternation.alternation.seconds
         timed += sum(closing.seconds for closing in self._closings.values())
+        timed += sum(timing.seconds for timing in self._comparisons.values())
         return timed + sum(sum(e.phases_s.values()) for e in self._evaluations.values())
 
     def finished(self) -> RunFinished | None:

@@ -30,6 +30,9 @@ class QuickSession(SessionAround):
     def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> None:
         """Measure nothing."""
 
+    def compare(self, candidate: Candidate, base: Candidate, limit_s: float) -> None:
+        """Measure nothing."""
+
     def evaluate(
         self,
         candidate: Candidate,

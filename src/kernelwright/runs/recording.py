@@ -18,14 +18,26 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.core.events import CandidateEvaluated, FinalistsTimed, ParametersClosed, TaskPrepared
+from kernelwright.core.events import (
+    CandidateEvaluated,
+    ComparedWithBase,
+    FinalistsTimed,
+    ParametersClosed,
+    TaskPrepared,
+)
 from kernelwright.core.finalists import Alternation
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine, machine_of_environment
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
 from kernelwright.runs.closing import defaults_of
-from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, Evaluator, Session
+from kernelwright.runs.evaluator import (
+    AlternatingSession,
+    ClosingSession,
+    ComparingSession,
+    Evaluator,
+    Session,
+)
 from kernelwright.runs.prepare import Preparation, prepare_on
 from kernelwright.store.base import Store
 from kernelwright.targets.gpu.facts import GpuFacts
@@ -90,6 +102,16 @@ class RecordedAlternation(Frozen):
         return frozenset((*self.alternation.order, *(name for name, _ in self.alternation.left_out)))
 
 
+class RecordedComparison(Frozen):
+    """A candidate of a search, timed in turn with its base."""
+
+    kind: Literal["comparison"] = "comparison"
+    task_id: str
+    candidate: str
+    base: str
+    alternation: Alternation
+
+
 class RecordedClosing(Frozen):
     """How one candidate's open parameters were closed."""
 
@@ -99,7 +121,12 @@ class RecordedClosing(Frozen):
 
 
 Entry = Annotated[
-    RecordedMachine | RecordedTask | RecordedEvaluation | RecordedAlternation | RecordedClosing,
+    RecordedMachine
+    | RecordedTask
+    | RecordedEvaluation
+    | RecordedAlternation
+    | RecordedComparison
+    | RecordedClosing,
     Field(discriminator="kind"),
 ]
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
@@ -114,6 +141,7 @@ class Recording:
         self._tasks: dict[str, RecordedTask] = {}
         self._evaluations: dict[tuple[str, str, bool], Evaluation] = {}
         self._alternations: dict[tuple[str, frozenset[str]], RecordedAlternation] = {}
+        self._comparisons: dict[tuple[str, str, str], RecordedComparison] = {}
         self._closings: dict[tuple[str, str], RecordedClosing] = {}
         self._keep: Callable[[Entry], None] | None = None
         for entry in entries:
@@ -136,11 +164,17 @@ class Recording:
         for evaluation in self._evaluations.values():
             yield RecordedEvaluation(evaluation=evaluation)
         yield from self._alternations.values()
+        yield from self._comparisons.values()
         yield from self._closings.values()
 
     def find_alternation(self, task_id: str, candidates: Collection[str]) -> Alternation | None:
         """Return how these candidates were timed in turn, None when they were not."""
         found = self._alternations.get((task_id, frozenset(candidates)))
+        return None if found is None else found.alternation
+
+    def find_comparison(self, task_id: str, candidate: str, base: str) -> Alternation | None:
+        """Return how a candidate was timed in turn with its base, None when it was not."""
+        found = self._comparisons.get((task_id, candidate, base))
         return None if found is None else found.alternation
 
     @property
@@ -171,6 +205,9 @@ class Recording:
             return self._tasks.setdefault(entry.task_id, entry) is entry
         if isinstance(entry, RecordedAlternation):
             return self._alternations.setdefault((entry.task_id, entry.candidates), entry) is entry
+        if isinstance(entry, RecordedComparison):
+            pair = entry.task_id, entry.candidate, entry.base
+            return self._comparisons.setdefault(pair, entry) is entry
         if isinstance(entry, RecordedClosing):
             return self._closings.setdefault((entry.task_id, entry.closing.written), entry) is entry
         evaluation = entry.evaluation
@@ -200,6 +237,13 @@ def _entries(store: Store, run_id: str) -> Iterable[Entry]:
             yield RecordedEvaluation(evaluation=event.evaluation)
         elif isinstance(event, FinalistsTimed):
             yield RecordedAlternation(task_id=task.id, alternation=event.alternation)
+        elif isinstance(event, ComparedWithBase):
+            yield RecordedComparison(
+                task_id=task.id,
+                candidate=event.candidate,
+                base=event.base,
+                alternation=event.alternation,
+            )
         elif isinstance(event, ParametersClosed):
             yield RecordedClosing(task_id=task.id, closing=event.closing)
 
@@ -286,6 +330,8 @@ class RecordedSession:
     def __init__(self, evaluator: RecordedEvaluator, task: Task) -> None:
         self._evaluator, self._task = evaluator, task
         self._inner: Session | None = None
+        self._served: set[str] = set()
+        """Candidates whose search verdict was recorded before."""
 
     @property
     def baseline_ms(self) -> Mapping[str, float]:
@@ -315,6 +361,7 @@ class RecordedSession:
         if self._evaluator.is_served:
             known = recording.find(self._task.id, candidate.id, is_final=final)
             if known is not None:
+                self._served.add(candidate.id)
                 return known
         what = f"candidate {candidate.id} ({'final' if final else 'search'} measurement)"
         asked = self._ask(what)
@@ -334,6 +381,24 @@ class RecordedSession:
         found = asked.alternate(candidates, limit_s) if isinstance(asked, AlternatingSession) else None
         if found is not None:
             recording.add(RecordedAlternation(task_id=task_id, alternation=found))
+        return found
+
+    def compare(self, candidate: Candidate, base: Candidate, limit_s: float) -> Alternation | None:
+        """Return how a candidate was timed in turn with its base, or time them; None where nobody can.
+
+        A candidate whose verdict is recorded, and no comparison with it, was not compared then either.
+        """
+        recording, task_id = self._evaluator.recording, self._task.id
+        if self._evaluator.is_served:
+            known = recording.find_comparison(task_id, candidate.id, base.id)
+            if known is not None or candidate.id in self._served or self._evaluator.inner is None:
+                return known
+        asked = self._ask(f"candidate {candidate.id} beside its base")
+        found = asked.compare(candidate, base, limit_s) if isinstance(asked, ComparingSession) else None
+        if found is not None:
+            recording.add(
+                RecordedComparison(task_id=task_id, candidate=candidate.id, base=base.id, alternation=found)
+            )
         return found
 
     def close_parameters(self, candidate: Candidate, seconds: float) -> ClosedParameters | None:

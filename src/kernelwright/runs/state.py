@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters
-from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evaluation import Evaluation, Speedup
 from kernelwright.core.evidence import Diagnosis
 from kernelwright.core.plan import Plan
 from kernelwright.core.run import Outcome
@@ -22,6 +22,11 @@ class LoopState:
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     closings: dict[str, ClosedParameters] = field(default_factory=dict)
     """How open parameters were closed, by the candidate's id, open and closed alike."""
+    over_base: dict[str, Speedup] = field(default_factory=dict)
+    """Candidate -> how many times as fast it is as its base, where the two were timed in turn; the
+    ``baseline`` is the base's id."""
+    comparing_s: float = 0.0
+    """What those timings took."""
     base: str | None = None
     exhausted: set[str] = field(default_factory=set)
     contexts: dict[tuple[str, str], Diagnosis] = field(default_factory=dict)
@@ -62,6 +67,18 @@ class LoopState:
         """Return a candidate's search speedup over eager, None when it has none."""
         evaluation = self.evaluations.get(candidate_id) if candidate_id else None
         return evaluation.geomean_speedup() if evaluation else None
+
+    def standing(self, candidate_id: str | None) -> float | None:
+        """Return the speedup over eager by which candidates are compared; None where there is none.
+
+        A candidate that was timed in turn with its base is as many times as fast as the base as was measured
+        there; where the interval tells no difference, it is as fast as the base.
+        """
+        direct = self.over_base.get(candidate_id or "")
+        base = None if direct is None else self.standing(direct.baseline)
+        if direct is None or base is None:
+            return self.speedup(candidate_id)
+        return base if direct.verdict == "no_significant_change" else base * direct.ratio
 
     def ranking(self) -> list[str]:
         """Return the verified candidates, fastest first."""

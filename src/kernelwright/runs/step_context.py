@@ -15,6 +15,7 @@ from kernelwright.core.events import (
     BaseReplaced,
     CandidateEvaluated,
     CandidateWritten,
+    ComparedWithBase,
     Diagnosed,
     Event,
     IncumbentImproved,
@@ -40,7 +41,8 @@ from kernelwright.runs.closing import (
     seconds_for,
     tuning_seconds,
 )
-from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, Session
+from kernelwright.runs.comparing import comparing_seconds, is_unclear
+from kernelwright.runs.evaluator import AlternatingSession, ClosingSession, ComparingSession, Session
 from kernelwright.runs.journal import Journal
 from kernelwright.runs.knowledge import Knowledge
 from kernelwright.runs.state import LoopState
@@ -115,6 +117,7 @@ class StepContext:
             state.evaluations[candidate_id],
             relation,
             state.closings.get(candidate_id),
+            state.over_base.get(candidate_id),
         )
 
     def situation(
@@ -259,15 +262,41 @@ class StepContext:
         evaluation = self.judge(candidate, final=False)
         self.meter.charge(Spent(evaluations=1))
         state.evaluations[candidate.id] = evaluation
-        speedup = evaluation.geomean_speedup()
+        self._compare(candidate, base_id)
+        speedup, standing = evaluation.geomean_speedup(), state.standing(candidate.id) or 0.0
         state.attempts.append(self._attempt(candidate, base_id, evaluation))
         self._credit(candidate)
-        if speedup is not None and (best_before is None or speedup > (best_before.speedup or 0.0)):
+        if speedup is not None and (best_before is None or standing > (best_before.speedup or 0.0)):
             self.emit(IncumbentImproved(step=state.step, candidate=candidate.id, speedup=speedup))
         is_later = speedup is not None and self._has_base  # a step without one chooses the first base itself
-        if is_later and self._policy.accepts_as_base(state.speedup(state.base), speedup or 0.0):
+        if is_later and self._policy.accepts_as_base(state.standing(state.base), standing):
             self.replace_base(candidate.id)
         return evaluation
+
+    def _compare(self, candidate: Candidate, base_id: str | None) -> None:
+        """Time a candidate in turn with its base where their verdicts cannot tell them apart."""
+        state, idea = self.state, self.state.short_term.idea_of(candidate.id)
+        base_id = base_id if idea is None else idea.base  # a repair is made from the failing one
+        known = None if base_id is None else state.evaluations.get(base_id)
+        if base_id is None or known is None or not is_unclear(known, state.evaluations[candidate.id]):
+            return
+        timed = self._journal.recorded_comparison(candidate.id, base_id)
+        if timed is None and not self._journal.is_replaying:  # else the interrupted run did without
+            timed = self._timed_with(candidate, state.candidates[base_id])
+        if timed is None:
+            return
+        event = ComparedWithBase(step=state.step, candidate=candidate.id, base=base_id, alternation=timed)
+        state.comparing_s += timed.seconds
+        if event.speedup is not None:
+            state.over_base[candidate.id] = event.speedup
+        self.emit(event)
+
+    def _timed_with(self, candidate: Candidate, base: Candidate) -> Alternation | None:
+        session = self._session
+        limit_s = comparing_seconds(self._evaluation_s, self.state.comparing_s, self.meter.search_left_s)
+        if limit_s is None or not isinstance(session, ComparingSession):
+            return None
+        return session.compare(candidate, base, limit_s)
 
     def closed(self, candidate: Candidate) -> Candidate:
         """Return a candidate with what it leaves open closed by timings, and record how; any other as it is.
@@ -309,9 +338,14 @@ class StepContext:
         return found
 
     @property
+    def _evaluation_s(self) -> tuple[float, ...]:
+        """Seconds that each evaluation of this run has taken so far."""
+        return tuple(sum(evaluation.phases_s.values()) for evaluation in self.state.evaluations.values())
+
+    @property
     def _mean_evaluation_s(self) -> float:
         """Seconds that an evaluation has taken in this run so far; 0 where that is unknown."""
-        taken = [sum(evaluation.phases_s.values()) for evaluation in self.state.evaluations.values()]
+        taken = self._evaluation_s
         return sum(taken) / len(taken) if taken else 0.0
 
     def _evaluations_worth(self, seconds: float) -> int:
@@ -376,7 +410,7 @@ class StepContext:
             candidate=candidate.id,
             base=base_id,
             is_verified=evaluation.is_verified,
-            speedup=evaluation.geomean_speedup(),
+            speedup=self.state.standing(candidate.id),
             floor_fraction=min(known) if known else None,
             reference=self._reference or next(iter(candidate.parents[1:]), None),
             stage=evaluation.stage,

@@ -19,7 +19,8 @@ class Attempt:
     """Candidate it was made from: its parent in the tree; None for a root or a seed."""
     is_verified: bool
     speedup: float | None
-    """Geometric mean over the workloads against eager; None when not verified."""
+    """Geometric mean over the workloads against eager; None when not verified. Timed in turn with its base,
+    the base's figure times that ratio."""
     floor_fraction: float | None
     """Floor over latency of the worst workload; None when unknown."""
     reference: str | None = None

@@ -13,7 +13,7 @@ from kernelwright.agents.llm.window import WINDOWS
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.closing import ClosedParameters, ParameterResponse, ValueResponse
-from kernelwright.core.evaluation import NumericalError, Status
+from kernelwright.core.evaluation import NumericalError, Speedup, Status
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.learned import Passage
 from kernelwright.core.machine import Machine
@@ -106,17 +106,89 @@ def test_every_kernel_of_the_run_is_listed_with_its_interval_and_the_error_it_us
     used = NumericalError(
         workload="default", family="scaled", output="out0", error=2.4e-7, reference_error=1e-7, allowed=7.2e-6
     )
-    other = Candidate(source="other = 1\n", plan=Plan(moves=(Move(skill="tile", why="rows | of 4 KB"),)))
+    other = Candidate(
+        source="other = 1\n",
+        plan=Plan(moves=(Move(skill="tile", why="long rows", text="1. rows | of 4 KB\n2. unroll"),)),
+    )
     judged = fake_evaluation(other, TASK, 3.0).model_copy(update={"errors": (used,)})
     run = (*situation.window, Node(other, judged, "member"), Node(BROKEN, failing_evaluation(), "member"))
     ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run)))
     rows = text.splitlines()[-3:]
     assert "1.60x [1.57, 1.63]" in rows[0]
     assert "| incorrect_numerics: out0 on as_is: error 2.1, allowed 3.4e-06 |" in rows[2]
-    assert "3.00x" in rows[1] and "| 3 % of 7.2e-06 (scaled) | rows / of 4 KB |" in rows[1]
+    assert "3.00x" in rows[1] and "| 3 % of 7.2e-06 (scaled) | rows / of 4 KB; unroll |" in rows[1]
     ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run, timings_only=True)))
     assert "x [" not in text and "7.2e-06" not in text and other.id in text
     assert "error 2.1" not in text
+
+
+def test_the_machine_code_of_every_kernel_but_the_analysed_base_is_listed(situation: Situation) -> None:
+    facts: dict[str, FactValue] = {
+        "compiler.vector_bytes": 64, "compiler.vector_fma": 701, "compiler.gathers": 0,
+        "compiler.spills": None, "run.thread_scaling": 1.95,
+    }  # fmt: skip
+    known = [
+        replace(node, evaluation=node.evaluation.model_copy(update={"facts": facts}))
+        for node in (situation.base, situation.window[0])
+        if node is not None
+    ]
+    told = replace(situation, base=known[0], run=tuple(known))
+    ((_, text),) = SECTIONS["timings"](PromptInput(told))
+    head, _, base, other = text.splitlines()[-4:]
+    assert "| machine code | last change |" in head
+    assert "| vectors of 64 B, 701 FMA, 0 gathers, threads 1.95x |" in other and "| its evidence |" in base
+    ((_, blind),) = SECTIONS["timings"](PromptInput(replace(told, timings_only=True)))
+    assert "FMA" not in blind
+
+
+def test_what_a_move_without_steps_did_is_listed_by_its_name_and_values(situation: Situation) -> None:
+    moves = (Move(skill="tile", region="r_sum", params={"tile": 8}, why="rows are long"), Move(skill="fuse"))
+    for move, said in zip(moves, ("tile on r_sum (tile=8)", "fuse"), strict=True):
+        candidate = Candidate(source=f"{move.skill} = 1\n", plan=Plan(moves=(move,)))
+        run = (Node(candidate, fake_evaluation(candidate, TASK, 3.0), "member"),)
+        ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run)))
+        assert text.endswith(f"| {said} |")
+
+
+def test_the_base_tells_its_error_for_every_kind_of_inputs(situation: Situation) -> None:
+    assert situation.base is not None
+    errors = tuple(
+        NumericalError(
+            workload="default", family=family, output="out0", error=error, reference_error=1e-7, allowed=1e-5
+        )
+        for family, error in (("as_is", 2e-6), ("scaled", 5e-6), ("scaled", 6e-6))
+    )
+    judged = situation.base.evaluation.model_copy(update={"errors": errors})
+    told = replace(situation, base=replace(situation.base, evaluation=judged))
+    ((_, text),) = SECTIONS["base"](PromptInput(told))
+    assert "nearer its bound: as_is 20 %, scaled 60 %." in text
+    ((_, blind),) = SECTIONS["base"](PromptInput(replace(told, timings_only=True)))
+    assert "60 %" not in blind
+
+
+def test_where_only_the_menu_can_be_carried_out_no_other_skill_is_shown(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    menu = {"m1": Move(skill="streaming-stores", region="r_sum")}
+    text = shown("planner", PromptInput(situation, skills, menu=menu, only_menu=True))
+    assert "`streaming-stores` (score" in text and "## Skill" not in text
+    assert "`unroll-accumulators`" not in text and "Skill `unroll-accumulators`" not in text
+    assert "`unroll-accumulators`" in shown("planner", PromptInput(situation, skills, menu=menu))
+
+
+def test_a_repair_sees_all_kernels_of_the_run(broken: Situation, skills: dict[str, Skill]) -> None:
+    text = shown("debugger_repair", PromptInput(broken, skills))
+    assert "All kernels of this run so far" in text and "| incorrect_numerics | -" in text
+
+
+def test_a_kernel_that_was_timed_in_turn_with_another_is_listed_with_that(situation: Situation) -> None:
+    near = Speedup(baseline=BASE.id, ratio=1.01, low=0.98, high=1.04)
+    other = Candidate(source="other = 1\n", parents=(BASE.id,))
+    node = Node(other, fake_evaluation(other, TASK, 2.5), "member")
+    told = PromptInput(replace(situation, run=(*situation.window, replace(node, over_base=near))))
+    ((_, text),) = SECTIONS["timings"](told)
+    assert f"| not distinguishable from {BASE.id} (1.01x [0.98, 1.04]) |" in text.splitlines()[-1]
+    assert "timed in turn" not in SECTIONS["timings"](PromptInput(replace(situation, run=(node,))))[0][1]
 
 
 def test_a_seed_is_listed_with_what_its_author_said_of_it(situation: Situation) -> None:

@@ -72,7 +72,7 @@ class ModelBreeder:
 
         return self._asker.structured(
             "breeder_cross",
-            PromptInput(situation, self._asker.skills, menu=parents),
+            PromptInput(situation, self._asker.skills, menu=parents, only_menu=offer.only_menu),
             ProposedPlan,
             judge,
             allowed=offer.skills,
@@ -93,7 +93,7 @@ class ModelBreeder:
 
         return self._asker.structured(
             "breeder_populate",
-            PromptInput(situation, self._asker.skills, menu=offer.menu),
+            PromptInput(situation, self._asker.skills, menu=offer.menu, only_menu=offer.only_menu),
             ProposedPlans,
             judge,
             count=count,

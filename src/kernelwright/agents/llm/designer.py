@@ -23,7 +23,7 @@ class ModelDesigner:
         menu = menu_of(self._moves(situation)[:MAX_MENU]) if self._moves is not None else {}
         if self._moves is not None and not menu:
             return Design((), ())
-        told = PromptInput(situation, self._asker.skills, menu=menu)
+        told = PromptInput(situation, self._asker.skills, menu=menu, only_menu=self._moves is not None)
         known = (*literature(told), FREE) if situation.timings_only else skills_offered(situation.analysis)
         offer = Offer(menu, () if self._moves is not None else known)
 

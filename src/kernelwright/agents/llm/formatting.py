@@ -92,6 +92,20 @@ def error_used(evaluation: Evaluation) -> str:
     return f"{100 * worst.error / worst.allowed:.0f} % of {number(worst.allowed)} ({worst.family})"
 
 
+def errors_used(evaluation: Evaluation) -> str:
+    """Return for each kind of inputs how much of the allowed error was used; empty where that is unknown."""
+    used: dict[str, float] = {}
+    for one in evaluation.errors:
+        if one.allowed > 0:
+            used[one.family] = max(used.get(one.family, 0.0), one.error / one.allowed)
+    if len(used) < 2:
+        return ""
+    told = ", ".join(f"{family} {100 * share:.0f} %" for family, share in used.items())
+    return (
+        f"Share of the allowed error by kind of inputs, of the two errors the one nearer its bound: {told}."
+    )
+
+
 def _against(evaluation: Evaluation) -> str:
     shown = intervals(evaluation)
     return f"{shown} over eager" if shown else ""

@@ -164,7 +164,7 @@ def _diagnosis(told: PromptInput) -> Texts:
     also = f"; also {', '.join(found.also)}" if found.also else ""
     lines = [
         f"Bottleneck: {found.bottleneck}{also}. Headroom: {found.headroom}. Structure: {found.structure}.",
-        *(f"- {r.metric} = {showing.number(r.value)}: {r.text}" for r in found.reasons),
+        *(f"- {r.metric} = {showing.number(r.value)}{_unit(r.metric)}: {r.text}" for r in found.reasons),
     ]
     return [(f"Diagnosis of {_analysed(told)}, by code from measurements", "\n".join(lines))]
 
@@ -181,10 +181,14 @@ def _evidence(told: PromptInput) -> Texts:
     if analysis is None:
         return []
     shown = _shown_elsewhere(told)
+    reasons = {reason.metric for reason in analysis.diagnosis.reasons}  # the diagnosis tells their figures
     known = sorted(
         (name, value)
         for name, value in analysis.evidence.facts.items()
-        if value is not None and not name.startswith(shown) and not (name.startswith(COUNTS) and not value)
+        if value is not None
+        and name not in reasons
+        and not name.startswith(shown)
+        and not (name.startswith(COUNTS) and not value)
     )
     lines = [f"- {name} = {showing.number(value)}{_unit(name)}" for name, value in known]
     return [(f"Evidence on {_analysed(told)}", "\n".join(lines))]
@@ -251,10 +255,16 @@ def _ranked(told: PromptInput) -> Texts:
     lines = [
         f"{n}. `{ranked.skill}` (score {showing.number(ranked.score)}): "
         f"{_summary(told, ranked)}{'; '.join(ranked.reasons)}. {ledger_line(told, ranked.skill)}"
-        for n, ranked in enumerate(analysis.ranked[:MAX_RANKED], start=1)
+        for n, ranked in enumerate(_applicable(told, analysis)[:MAX_RANKED], start=1)
     ]
     more = f"; `{READ_SKILL}` shows one in full" if told.reads_skills else ""
     return [(f"Skills that apply, ranked by code{more}", "\n".join(lines))]
+
+
+def _applicable(told: PromptInput, analysis: Analysis) -> list[RankedSkill]:
+    """Return the ranked skills that can be chosen: where only the menu can be, those with a move on it."""
+    on_menu = {move.skill for move in told.menu.values()}
+    return [ranked for ranked in analysis.ranked if not told.only_menu or ranked.skill in on_menu]
 
 
 def ledger_line(told: PromptInput, skill: str) -> str:
@@ -280,7 +290,7 @@ def _guidance(told: PromptInput) -> Texts:
     if told.reads_skills and not named:
         return []
     analysis = _analysis(told)
-    top = [ranked.skill for ranked in analysis.ranked] if analysis is not None else []
+    top = [ranked.skill for ranked in _applicable(told, analysis)] if analysis is not None else []
     wanted = [name for name in dict.fromkeys(named or top) if name in told.skills]
     language = told.problem.target.language
     bodies = {name: _in_language(told.skills[name].body, language) for name in wanted[:MAX_GUIDANCE]}
@@ -426,6 +436,8 @@ def _base(told: PromptInput) -> Texts:
     is_failing = not evaluation.is_verified  # how it fails is a section of its own
     timings_only = told.situation.timings_only
     outcome = str(evaluation.status) if is_failing else showing.verdict(evaluation, timings_only=timings_only)
+    if errors := "" if is_failing or timings_only else showing.errors_used(evaluation):
+        outcome = f"{outcome}\n{errors}"
     if told.anchored is not None:
         return [(f"{title}, with the spans to change marked", _with(outcome, told.anchored))]
     return [(title, _with(outcome, told.base.candidate.source))]

@@ -56,7 +56,7 @@ class ModelPlanner:
         recommended = _analysis(situation) if situation.has_long_term else None
         skills = () if self._moves is not None else skills_offered(recommended)
         offer = Offer(menu, skills)
-        told = PromptInput(situation, self._asker.skills, menu=menu)
+        told = PromptInput(situation, self._asker.skills, menu=menu, only_menu=offer.only_menu)
         has_evidence = _analysis(situation) is not None
         writes = self._coder is not None and not situation.wants_anchors and not offer.only_menu
         heard = (self._coder if writes and self._coder is not None else self._asker).heard

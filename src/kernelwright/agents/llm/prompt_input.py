@@ -21,6 +21,8 @@ class PromptInput:
     """The base's source with the spans to change marked."""
     menu: Mapping[str, Move] = field(default_factory=dict)
     """Label -> move that may be taken as it is."""
+    only_menu: bool = False
+    """Nothing else can be carried out, so no other skill is shown."""
     source: str = ""
     """A source that is no base."""
     cause: str = ""

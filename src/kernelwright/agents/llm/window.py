@@ -247,6 +247,7 @@ WINDOWS: Mapping[str, PromptWindow] = {
             *_TASK,
             Slot("operators", 20),
             Slot("floor", 30, keeps_some=True),
+            Slot("timings", 28, keeps_some=True),
             Slot("others", 40),
             _BASE,
             Slot("diagnosis", 30, keeps_some=True),
