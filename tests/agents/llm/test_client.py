@@ -14,6 +14,7 @@ from typing import Literal
 import pytest
 from lab.servers.bad_server import (
     BadServer,
+    Behaviour,
     Request,
     answers,
     calls_tool,
@@ -102,6 +103,27 @@ def test_why_an_answer_could_not_be_used_is_stored_with_it(tmp_path: Path) -> No
         assert (used.judged, used.judged_detail) == (None, "")
         assert (prose.judged, prose.judged_detail) == (CallOutcome.NO_CODE, "no block")
     assert list(FolderTape(tmp_path).calls()) == list(tape.calls()), "read again"
+
+
+@pytest.mark.parametrize(
+    ("mode", "bad", "good"),
+    [
+        ("native", says('{"skill": "tiling"}'), says(GOOD)),
+        ("tool", calls_tool({"skill": "tiling"}), calls_tool({"skill": "tiling", "gain": 0.3})),
+    ],
+)
+def test_so_it_is_where_json_is_asked_for_otherwise(
+    mode: OutputMode, bad: Behaviour, good: Behaviour
+) -> None:
+    for given, n_refused in (((bad, good), 1), ((bad, bad, bad), 3)):
+        tape = MemoryTape()
+        with BadServer(*given) as server:
+            client, _ = connect(server, tape=tape, output_mode=mode)
+            client.ask("planner", "system", "user", Idea)
+        calls = list(tape.calls())
+        assert [call.judged for call in calls[:n_refused]] == [CallOutcome.INVALID_OUTPUT] * n_refused
+        assert "gain" in calls[0].judged_detail and "required" in calls[0].judged_detail
+        assert all(call.judged is None for call in calls[n_refused:])
 
 
 def test_reasoning_effort_is_asked_for_only_where_it_is_named() -> None:
