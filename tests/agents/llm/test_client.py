@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from lab.servers.bad_server import (
@@ -294,6 +294,20 @@ def test_tokens_count_even_where_the_server_does_not_count_them() -> None:
         client, meter = connect(server)
         client.ask_text("coder", "system", "y" * 600)
     assert meter.spent.tokens > 300
+
+
+def test_thinking_is_counted_and_priced_as_output() -> None:
+    usage: dict[str, Any] = {
+        "prompt_tokens": 1000, "completion_tokens": 5000, "total_tokens": 6000,
+        "completion_tokens_details": {"reasoning_tokens": 4900},
+    }  # fmt: skip
+    tape = MemoryTape()
+    with BadServer(says(GOOD, usage=usage)) as server:
+        client, meter = connect(server, tape=tape, usd_per_million_input=1.0, usd_per_million_output=10.0)
+        assert client.ask("planner", "system", "user", Idea).value == IDEA
+    (call,) = tape.calls()
+    assert (call.input_tokens, call.output_tokens) == (1000, 5000)
+    assert meter.spent.tokens == 6000 and meter.spent.usd == pytest.approx(0.051)
 
 
 def test_an_api_that_is_down_ends_the_run() -> None:
