@@ -33,6 +33,7 @@ from kernelwright.core.events import (
     TaskPrepared,
 )
 from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, Headroom, Reason
+from kernelwright.core.model_call import ModelCall
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import Floor, Work
 from kernelwright.core.run import RunSpec, RunState
@@ -98,6 +99,10 @@ class StubStore:
     def iter_candidates(self, run_id: str) -> Iterator[Candidate]:
         """Iterate the candidates in the order they were added."""
         return iter(self.candidates.values())
+
+    def iter_model_calls(self, run_id: str) -> Iterator[ModelCall]:
+        """Iterate the requests to models: there are none."""
+        return iter(())
 
 
 def verified(candidate: Candidate, ms: float, *, final: bool = False) -> Evaluation:

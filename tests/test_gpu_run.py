@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from kernelwright.api import playing
+from kernelwright.api.machines import bound_settings
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.core.events import CandidateEvaluated, Diagnosed
 from kernelwright.core.evidence import FactValue
@@ -34,7 +36,9 @@ from kernelwright.store.sqlstore import open_store
 from kernelwright.targets.gpu import peaks as gpu_peaks
 from kernelwright.targets.gpu.facts import GPUS
 from kernelwright.targets.gpu.inspect.ahead import AotCheck
+from kernelwright.targets.gpu.profilers import take
 from kernelwright.targets.gpu.profilers.profile import Profiled
+from kernelwright.targets.registry import target_of
 from kernelwright.testing.fake_run import PEAKS, FakeReferee
 
 SOURCE = """
@@ -260,8 +264,39 @@ def test_what_a_model_wrote_is_not_profiled(settings: Settings, monkeypatch: pyt
     profile = playing.profiler(spec, settings)
     assert profile is not None
     assert profile(TASK, Candidate(source="")) == Profiled(
-        note="not profiled: a model wrote it, and profilers run candidates unconfined"
+        note="not profiled: a model wrote it, and profilers run candidates unconfined (--profile-unconfined)"
     )
+
+
+def test_what_a_model_wrote_is_profiled_where_the_user_wants_that(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The profiler is a stub; a real one needs a GPU."""
+    seen: list[str] = []
+
+    def stub(source: str, task_source: str, kind: str, *, mode: str) -> Profiled:
+        seen.append(source)
+        return Profiled(note=f"stub on {kind}")
+
+    monkeypatch.setattr(gpu_peaks, "has_gpu", lambda kind: True)
+    monkeypatch.setattr(take, "take_profile", stub)
+    target = TargetName.parse("cuda/triton")
+    vars(target_of(target)).pop("profile", None)
+    spec = RunSpec(task=TASK, target=target, recipe=DEFAULT_RECIPE, models=ModelSettings(model="openai:any"))
+    try:
+        profile = playing.profiler(spec, replace(settings, profile_unconfined=True))
+        assert profile is not None
+        assert profile(TASK, Candidate(source="of a model")).note == "stub on cuda"
+    finally:
+        vars(target_of(target)).pop("profile", None)
+    assert [source.strip() for source in seen] == ["of a model"]
+
+
+def test_a_strangers_task_is_never_profiled_unconfined(settings: Settings) -> None:
+    wanted = bound_settings(settings, profile_unconfined=True)
+    assert wanted.profile_unconfined and not bound_settings(settings).profile_unconfined
+    with pytest.raises(UserError, match="leave out --confine-tasks"):
+        bound_settings(settings, confine_tasks=True, profile_unconfined=True)
 
 
 @pytest.mark.slow

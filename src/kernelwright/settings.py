@@ -44,6 +44,8 @@ class Settings:
     """Refuse to judge in a weaker sandbox than this tier; None: whatever there is."""
     confine_tasks: bool = False
     """Tasks come from strangers: the referee runs their references in the sandbox too."""
+    profile_unconfined: bool = False
+    """Candidates of models are profiled, which runs them outside the sandbox."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What requests take where nobody says otherwise, by ``Option.key``."""
 

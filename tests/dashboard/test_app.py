@@ -51,8 +51,9 @@ def written(tmp_path: Path) -> Store:
     store.add_candidate(run, Candidate(source=f"y = 3\n# {HOSTILE}\n", parents=(first.id,)))
     request = '[{"parts": [{"part_kind": "user-prompt", "content": "make it <b>fast</b>"}]}]'
     call = ModelCall(
-        key="k", role="coder", model="p:m", request=request, response=HOSTILE, outcome=CallOutcome.OK
-    )
+        key="k", role="coder", model="p:m", request=request, response=HOSTILE, outcome=CallOutcome.OK,
+        judged=CallOutcome.SEVERAL_BLOCKS, judged_detail="which of <two>",
+    )  # fmt: skip
     store.add_model_call(run, call)
     return store
 
@@ -125,6 +126,7 @@ def test_calls_show_what_was_said(written: Store) -> None:
     with served(written) as browser:
         page = browser.get(f"/runs/{run_of(written)}/calls").text
     assert "make it &lt;b&gt;fast&lt;/b&gt;" in page and "coder" in page
+    assert "several blocks, 0 in" in page and "which of &lt;two&gt;" in page
 
 
 def test_an_open_page_is_told_of_news(written: Store) -> None:

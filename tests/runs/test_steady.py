@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.evaluation import Evaluation, Speedup, Stage, Status, Timing, WorkloadResult
+from kernelwright.core.evaluation import (
+    EAGER_DRIFT,
+    Evaluation,
+    Speedup,
+    Stage,
+    Status,
+    Timing,
+    WorkloadResult,
+)
 from kernelwright.core.task import Task
 from kernelwright.runs.evaluator import SessionAround
 from kernelwright.runs.steady import AGAIN, Steady
@@ -59,6 +67,28 @@ def test_of_two_the_narrower_interval_is_kept(second: tuple[float, float]) -> No
     kept = judged(wide, verdict(*second))
     assert kept.results == (verdict(*second) if second[0] > 1 else wide).results
     assert AGAIN in kept.notes
+
+
+def at_eager_ms(ms: float, *, width: float = 1.2) -> Evaluation:
+    found = verdict(1.0, width)
+    slow = TIMING.model_copy(update={"median_ms": ms})
+    results = (found.results[0].model_copy(update={"baselines": {"eager": slow}}),)
+    return found.model_copy(update={"results": results})
+
+
+def test_a_minute_in_which_eager_is_slow_is_measured_again_although_the_interval_is_narrow() -> None:
+    quiet, slow, again = at_eager_ms(1.0), at_eager_ms(1.6), at_eager_ms(1.1, width=1.4)
+    session = Steady(Measured(quiet, slow, again)).open(TASK)
+    assert session.evaluate(CANDIDATE) is quiet
+    kept = session.evaluate(CANDIDATE)
+    assert kept.results == again.results and not kept.is_disturbed and AGAIN in kept.notes
+
+
+def test_what_stays_disturbed_is_marked_so() -> None:
+    session = Steady(Measured(at_eager_ms(1.0), at_eager_ms(3.0), at_eager_ms(2.0, width=1.1))).open(TASK)
+    session.evaluate(CANDIDATE)
+    kept = session.evaluate(CANDIDATE)
+    assert kept.is_disturbed and kept.facts[EAGER_DRIFT] == pytest.approx(2.0)
 
 
 def test_what_fails_the_second_time_has_failed() -> None:

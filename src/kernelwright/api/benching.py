@@ -205,7 +205,12 @@ def _run(bench: _Bench, shown: RunsProgress) -> None:
 
 
 def _begin(request: BenchRequest, title: str, settings: Settings | None, store: Store | None) -> _Bench:
-    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
+    where = bound_settings(
+        settings,
+        request.require_sandbox,
+        confine_tasks=request.confine_tasks,
+        profile_unconfined=request.profile_unconfined,
+    )
     manifest = None if request.manifest is None else Path(request.manifest)
     entries = collect(
         request.sources, manifest=manifest, groups=request.groups, only=request.only, limit=request.limit

@@ -87,7 +87,12 @@ def run_compare(
 
 
 def _begin(request: CompareRequest, title: str, settings: Settings | None, store: Store | None) -> Roster:
-    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
+    where = bound_settings(
+        settings,
+        request.require_sandbox,
+        confine_tasks=request.confine_tasks,
+        profile_unconfined=request.profile_unconfined,
+    )
     asked = _models_by_team(request)
     manifest = None if request.manifest is None else Path(request.manifest)
     entries = collect(

@@ -4,12 +4,16 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import TaskError, UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.task import Task
-from kernelwright.core.wrong_numbers import wrong_lines
+from kernelwright.core.wrong_numbers import OwnDraw
 from kernelwright.machine.probe import probe_machine
+from kernelwright.referee.session.input_samples import CONSTRUCTED, SampleKey
 from kernelwright.tuning.timer import PointTimer
 
-FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse")
-"""Input distributions that can be drawn outside the referee (see ``referee/host/input_distributions.py``)."""
+AS_IS = "as_is"
+STYLES = ("touched", "redrawn", "odd")
+"""How weights are changed where inputs alone show nothing (see ``referee/host/weight_draws.py``)."""
+VARIANTS, TURNS = 2, 3
+"""Some distributions have two variants; a draw may miss what another one shows."""
 LIMIT_S = 30.0
 LEAST_ALLOWED, MARGIN = 1e-6, 2.0
 """Here the float32 reference stands for the truth, which itself may use a part of what is allowed."""
@@ -17,12 +21,42 @@ LEAST_ALLOWED, MARGIN = 1e-6, 2.0
 
 def explain(task: Task, candidate: Candidate, found: Evaluation) -> tuple[str, ...]:
     """Return which elements are wrong, a line each; nothing where the candidate cannot be run again."""
-    failed = [e.family for e in found.errors if e.error > e.allowed and e.family in FAMILIES]
-    families = tuple(dict.fromkeys(("as_is", *failed)))
-    allowed = max([LEAST_ALLOWED, *(MARGIN * e.allowed for e in found.errors)])
+    failed = failed_families(found)
     try:
         with PointTimer(task, threads=probe_machine().cores or 1) as timer:
-            wrong = timer.compare(candidate.program, families, allowed, LIMIT_S)
+            looked = timer.compare(candidate.program, own_draws(found), LIMIT_S)
     except (UserError, TaskError):  # a task that cannot be run in such a process
         return ()
-    return () if wrong is None else wrong_lines(wrong, families)
+    return () if looked is None else looked.lines(failed)
+
+
+def failed_families(found: Evaluation) -> tuple[str, ...]:
+    """Return the input distributions on which an evaluation has a wrong output; NaN is one."""
+    failed = (error.family for error in found.errors if not error.error <= error.allowed)
+    return tuple(dict.fromkeys(failed))
+
+
+def own_draws(found: Evaluation) -> list[OwnDraw]:
+    """Return the draws to look at: the simplest inputs, then what failed, then both on other weights."""
+    failed = failed_families(found)
+    families = tuple(dict.fromkeys((AS_IS, *failed)))
+    kinds = [(family, variant, CONSTRUCTED) for family in families for variant in range(VARIANTS)]
+    kinds += [(family, 0, style) for family in families for style in STYLES]
+    kinds.remove((AS_IS, 1, CONSTRUCTED))
+    return [
+        OwnDraw(
+            family=family,
+            variant=variant,
+            weights=weights,
+            turn=turn,
+            allowed=_allowed(found, family),
+            is_by_row=SampleKey(family, variant, weights).slack.is_by_row,
+        )
+        for turn in range(TURNS)
+        for family, variant, weights in kinds
+    ]
+
+
+def _allowed(found: Evaluation, family: str) -> float:
+    own = [error.allowed for error in found.errors if error.family == family]
+    return max([LEAST_ALLOWED, *(MARGIN * one for one in own or [e.allowed for e in found.errors])])

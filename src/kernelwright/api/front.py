@@ -96,6 +96,7 @@ def optimize(
     record: str | Path | None = None,
     require_sandbox: str | None = None,
     confine_tasks: bool = False,
+    profile_unconfined: bool = False,
     resume: str | None = None,
     progress: bool | None = None,
     store: Store | str | Path | None = None,
@@ -140,6 +141,7 @@ def optimize(
         record: folder for the run's answers and measurements.
         require_sandbox: refuse to judge in a weaker sandbox.
         confine_tasks: the task is a stranger's file: run its code in the sandbox only.
+        profile_unconfined: on a GPU, profile what models wrote, too, outside the sandbox.
         resume: a run that was interrupted: carry it on. ``what`` may then be the module that it was for.
         progress: a display; None: on a terminal and in a notebook; False: silent.
         store: where runs are kept: an open one, a path or a URL.
@@ -198,6 +200,7 @@ def optimize(
         record=None if record is None else str(record),
         require_sandbox=require_sandbox,
         confine_tasks=confine_tasks,
+        profile_unconfined=profile_unconfined,
         store=None if store is None or opened is not None else str(store),
     )
     begun = begin(request, settings=where, store=opened, evaluator=judge)

@@ -19,19 +19,29 @@ from kernelwright.targets.registry import find_target
 
 
 def bound_settings(
-    settings: Settings | None = None, require_sandbox: str | None = None, *, confine_tasks: bool = False
+    settings: Settings | None = None,
+    require_sandbox: str | None = None,
+    *,
+    confine_tasks: bool = False,
+    profile_unconfined: bool = False,
 ) -> Settings:
     """Return the settings with the sandbox that is required, which is there, and with whom it is for.
 
     Raises:
-        UserError: this machine's sandbox is weaker, or a configuration is at fault.
+        UserError: this machine's sandbox is weaker, a configuration is at fault, or a stranger's task would
+            be profiled unconfined.
     """
     where = settings or load_settings()
     wanted = require_sandbox or where.require_sandbox
     if wanted is not None:
         choose.require(choose.probe(), wanted)
     is_confined = confine_tasks or where.confine_tasks
-    return replace(where, require_sandbox=wanted, confine_tasks=is_confined)
+    is_profiled = profile_unconfined or where.profile_unconfined
+    if is_confined and is_profiled:
+        raise UserError(
+            "--profile-unconfined runs the task, too, outside the sandbox; leave out --confine-tasks"
+        )
+    return replace(where, require_sandbox=wanted, confine_tasks=is_confined, profile_unconfined=is_profiled)
 
 
 def parse_target(text: str, *, is_elsewhere: bool = False) -> TargetName:

@@ -228,13 +228,13 @@ def inspector(spec: RunSpec, settings: Settings) -> Inspector:
 def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
     """Return what profiles a run's candidates on the GPU that is here; None where that is not the run's.
 
-    Profilers run candidates unconfined, so what models wrote is not profiled.
+    Profilers run candidates unconfined, so what models wrote is profiled only where the user wants that.
     """
     profile = target_of(spec.target).profile
     if profile is None or not has_gpu_of(spec, settings.cache_dir):
         return None
-    if spec.models is not None:
-        return no_profiler("a model wrote it, and profilers run candidates unconfined")
+    if spec.models is not None and not settings.profile_unconfined:
+        return no_profiler("a model wrote it, and profilers run candidates unconfined (--profile-unconfined)")
     if settings.confine_tasks:
         return no_profiler("the task is a stranger's, and profilers run its code unconfined")
     return lambda task, candidate: profile(

@@ -99,7 +99,12 @@ def begin(
         UserError: something in the request cannot be; nothing is in the store then.
         MachineError: no compiler, or an evaluator that does not answer.
     """
-    where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
+    where = bound_settings(
+        settings,
+        request.require_sandbox,
+        confine_tasks=request.confine_tasks,
+        profile_unconfined=request.profile_unconfined,
+    )
     named = _named_evaluator(request, where)
     try:
         begun = _begin(
@@ -229,7 +234,12 @@ def resume(
     asked = record.spec.request
     if asked is not None:
         wanted = None if require_sandbox is not None else asked.require_sandbox
-        where = bound_settings(where, wanted, confine_tasks=asked.confine_tasks)
+        where = bound_settings(
+            where,
+            wanted,
+            confine_tasks=asked.confine_tasks,
+            profile_unconfined=asked.profile_unconfined,
+        )
     judge = evaluator or (asked.evaluator if asked else None)
     return Begun(
         record.run_id,

@@ -14,7 +14,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
 from kernelwright.core.open_parameters import closed, open_parameters
 from kernelwright.core.task import Task
-from kernelwright.core.wrong_numbers import wrong_lines
+from kernelwright.core.wrong_numbers import OwnDraw
 from kernelwright.machine.loops import inner_loops
 from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.confined import confined_compiler
@@ -82,13 +82,14 @@ def tried(situation: Situation, asked: TryKernel) -> str:
     allowed = max([LEAST_ALLOWED, *errors]) if errors else UNKNOWN_ALLOWED
     with PointTimer(task, threads=probe_machine().cores or 1) as timer:
         first = timer.load({BASE: program}, LIMIT_S, [BASE]).get(BASE)
-        wrong = timer.compare(program, FAMILIES, allowed, LIMIT_S)
-    if wrong is None:
+        draws = [OwnDraw(family=family, allowed=allowed) for family in FAMILIES]
+        looked = timer.compare(program, draws, LIMIT_S)
+    if looked is None:
         return f"It does not run: {first.why if first is not None and first.why else 'not in time'}"
-    if any(one.n_wrong for one in wrong):
-        return "\n".join(wrong_lines(wrong, FAMILIES))
+    if looked.wrong or not looked.draws:
+        return "\n".join(looked.lines(FAMILIES))
     return (
-        f"It runs. On draws of {', '.join(FAMILIES)} no element is off by more than {allowed:.2g} of its "
+        f"It runs. On draws of {', '.join(looked.draws)} no element is off by more than {allowed:.2g} of its "
         "magnitude and the output's root mean square together."
     )
 

@@ -136,6 +136,9 @@ POLICY_CHECKS = frozenset({Check.LIBRARY_CALLS, Check.OWN_KERNEL, Check.MEMORY})
 DISTURBED = 2.0
 """Upper over lower end of an interval above which the ratio in it says next to nothing; our choice."""
 
+EAGER_DRIFT = "run.eager_drift"
+"""Fact of what was measured while eager took much longer than before in the same run."""
+
 
 class NumericalError(Frozen):
     """Distance of one output from the float64 oracle on one sample of inputs and weights."""
@@ -388,8 +391,8 @@ class Evaluation(Frozen):
 
     @property
     def is_disturbed(self) -> bool:
-        """Tell whether the interval says next to nothing, as where other programs ran beside the timing."""
-        return (self.interval_width or 0.0) > DISTURBED
+        """Tell whether other programs ran beside the timing: a wide interval, or eager was slow."""
+        return (self.interval_width or 0.0) > DISTURBED or EAGER_DRIFT in self.facts
 
 
 def _over_eager(results: Iterable[WorkloadResult]) -> list[str]:

@@ -70,6 +70,12 @@ METRICS: dict[str, MetricSpec] = {
         ("run.fma_fraction", "number", "0..1", "flops over latency over the measured FMA peak"),
         ("run.speedup_eager", "number", "ratio", "against eager"),
         ("run.speedup_compile", "number", "ratio", "against torch.compile"),
+        (
+            "run.eager_drift",
+            "number",
+            "ratio",
+            "eager's latency over its least in this run, where far above 1",
+        ),
         ("run.thread_scaling", "number", "ratio", "one thread's latency over all threads'"),
         ("run.anchor_ms_fraction", "number", "0..1", "share of the latency inside library anchors"),
         (

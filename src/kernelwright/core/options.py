@@ -347,6 +347,10 @@ OPTIONS: tuple[Option, ...] = (
         is_off=True,
     ),
     Option(
+        "profile_unconfined", "--profile-unconfined", "On a GPU: profile what models wrote, too. Profilers "
+        "run it outside the sandbox, with your rights.", "Judging", kind=bool,
+    ),
+    Option(
         "reuse", "--reuse-measurements", "Measure a candidate once per task, whoever proposes it; it is "
         "charged all the same.", "Judging", kind=bool,
     ),

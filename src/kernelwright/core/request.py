@@ -96,6 +96,8 @@ class _Searching(Request):
     """SQLite file or SQLAlchemy URL; None: as the settings say."""
     workers: str | None = None
     """``ray`` or ``ray://HOST:PORT``: a fleet judges; None: the referee here."""
+    profile_unconfined: bool = False
+    """On a GPU: profile what models wrote, too; it runs with this user's rights then."""
 
     @field_validator("workers")
     @classmethod

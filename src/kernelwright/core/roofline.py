@@ -203,6 +203,11 @@ class Floor(Frozen):
             update={"ms": min(self.ms, ms), "bare_ms": bare_ms, "functions_ms": functions_ms}
         )
 
+    @property
+    def counts_products(self) -> bool:
+        """True where products decide, counted term by term: algorithms with fewer operations may beat it."""
+        return self.bound_by == "compute" and self.functions_ms < self.ms
+
 
 def floor(work: Work, peaks: Peaks) -> Floor:
     """Return the largest of the times to move the bytes, to multiply and to evaluate the functions.

@@ -1,5 +1,6 @@
 """Where a candidate's outputs are wrong, on a draw that no verdict rests on. For whoever repairs it."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -74,9 +75,51 @@ class WrongNumbers(Frozen):
         return tuple(line for line in (head, firsts, *(f"- {axis.line}" for axis in self.axes)) if line)
 
 
-def wrong_lines(found: Sequence[WrongNumbers], families: Sequence[str]) -> tuple[str, ...]:
-    """Return what is told of a failing candidate, also where another draw shows nothing."""
-    wrong = [one for one in found if one.n_wrong]
-    if not wrong:
-        return (f"On another draw of {', '.join(families)} inputs no element was wrong.",)
-    return tuple(line for one in wrong for line in one.lines)
+class OwnDraw(Frozen):
+    """A draw on which a candidate is looked at: never one of a verdict's."""
+
+    family: str = Field(max_length=40)
+    """Input distribution, as docs/referee.md lists them."""
+    variant: int = 0
+    weights: str = "constructed"
+    """Or how weights are changed: a style of ``referee/host/weight_draws.py``."""
+    turn: int = 0
+    """Draws of one kind differ by it."""
+    allowed: float
+    """Scaled error above which an element is wrong."""
+    is_by_row: bool = False
+    """Rows are looked at each by itself: one of huge values would hide what is wrong in the others."""
+
+    @property
+    def label(self) -> str:
+        """Name in messages."""
+        return self.family if self.weights == "constructed" else f"{self.family}, {self.weights} weights"
+
+
+class LookedAt(Frozen):
+    """What was found on a candidate's own draws, of which the last is the first that shows wrong numbers."""
+
+    draws: tuple[str, ...] = ()
+    """Labels of the draws on which outputs were compared."""
+    wrong: tuple[WrongNumbers, ...] = ()
+
+    def lines(self, failed: Sequence[str]) -> tuple[str, ...]:
+        """Return what is told of a candidate that failed on these families: what was not seen, too."""
+        wrong = tuple(line for one in self.wrong if one.n_wrong for line in one.lines)
+        if wrong:
+            return wrong
+        counts = Counter(self.draws)
+        looked = ", ".join(f"{label} ({n})" if n > 1 else label for label, n in counts.items())
+        seen = {label.partition(",")[0] for label in self.draws}
+        missed = ", ".join(family for family in dict.fromkeys(failed) if family not in seen)
+        return tuple(
+            line
+            for line in (
+                f"Which elements are wrong is not known: other draws show none ({looked}), and those of the "
+                "verdict stay secret."
+                if looked
+                else "",
+                f"Which elements are wrong on {missed} inputs was not looked at." if missed else "",
+            )
+            if line
+        )

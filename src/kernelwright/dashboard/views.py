@@ -1,14 +1,13 @@
 """What the pages say, read from a store."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine
 from kernelwright.core.model_call import ModelCall
 from kernelwright.core.visible import visible_lines
+from kernelwright.report.prompt_sections import message_texts
 from kernelwright.store.base import Store
 
 UNKNOWN = "not recorded"
@@ -44,27 +43,9 @@ def calls(store: Store, run_id: str) -> list[CallLine]:
 
 
 def _messages(call: ModelCall) -> Iterator[tuple[str, str]]:
-    for where, text in (("request", call.request), ("answer", call.response)):
-        if text is None:
-            continue
-        try:
-            said = list(_texts(json.loads(text), where))
-        except ValueError:
-            said = [(where, text)]
-        yield from ((who, visible_lines(words)) for who, words in said)
-
-
-def _texts(value: Any, who: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a recorded message with the part that each is, whatever the protocol's nesting."""
-    if isinstance(value, str):
-        yield who, value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item, who)
-    elif isinstance(value, dict):
-        who = str(value.get("role") or value.get("part_kind") or who)
-        for key in ("instructions", "parts", "messages", "content", "args", "text"):
-            yield from _texts(value.get(key), who)
+    for who, text in (("request", call.request), ("answer", call.response)):
+        if text is not None:
+            yield from ((speaker, visible_lines(words)) for speaker, words in message_texts(text, who))
 
 
 def machines(store: Store) -> list[MachineLine]:

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from kernelwright.referee.host.input_distributions import change_inputs
-from kernelwright.referee.wrong_elements import compare_output
+from kernelwright.referee.own_draws import OwnDraws
+from kernelwright.referee.wrong_elements import compare_output, rms
 from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.registry import build_candidate
 
@@ -38,8 +38,6 @@ SLOW, HOPELESS = 2.0, 6.0
 figure on it is not, since nothing that disturbs one call makes up for so much."""
 LOOSE = 2e-2
 """Relative error above which a point is wrong without a doubt."""
-OWN_DRAW = 7919
-"""Random seed of the draws that failures are explained by; the referee's are secret and others."""
 COMPARED = 1 << 16
 """Elements of an output that are compared, spread over all of it: the referee looks at every one."""
 
@@ -122,32 +120,38 @@ class PointWorker:
             model.eval()
         return model
 
-    def compare(self, source: str, families: list[str], allowed: float) -> list[dict[str, Any]]:
-        """Return how a candidate's outputs differ, on the first family of inputs that shows wrong ones."""
+    def compare(self, source: str, draws: list[dict[str, Any]], limit_s: float) -> dict[str, Any]:
+        """Return how a candidate's outputs differ on the first draw that shows wrong ones.
+
+        No draw is begun that there is no time for.
+        """
+        started = time.perf_counter()
         model = self._loaded(0, source)
-        found: list[dict[str, Any]] = []
-        for family in families:
-            given, expected = self._outputs(model, family), self._outputs(self.model, family)
-            pairs = enumerate(zip(given, expected, strict=True))
+        own = OwnDraws(self.model, self.draw)
+        labels: list[str] = []
+        scales: list[float] = []
+        for number, draw in enumerate(draws):
+            taken_s = time.perf_counter() - started
+            if number and taken_s * (number + 1) / number > limit_s:
+                break
+            allowed, is_by_row, label = draw.pop("allowed"), draw.pop("is_by_row"), draw.pop("label")
+            pair = own.outputs(model, **draw)
+            if pair is None:
+                continue
+            labels.append(label)
+            given, expected = pair
+            scales = scales or [rms(one) for one in expected]
             found = [
-                {"family": family, "output": n, **compare_output(one, other, allowed)}
-                for n, (one, other) in pairs
+                {
+                    "family": label,
+                    "output": n,
+                    **compare_output(one, other, allowed, is_by_row=is_by_row, least_scale=scale),
+                }
+                for n, (one, other, scale) in enumerate(zip(given, expected, scales, strict=True))
             ]
             if any(one["n_wrong"] for one in found):
-                break
-        return found
-
-    def _outputs(self, model: Any, family: str) -> list[torch.Tensor]:
-        """Return the tensors that a model gives on a draw of its own, the same for every model."""
-        torch.manual_seed(OWN_DRAW)
-        generator = torch.Generator().manual_seed(OWN_DRAW)
-        inputs = self.draw()
-        for x in inputs:
-            if isinstance(x, torch.Tensor) and x.is_floating_point():
-                change_inputs(x, family, 0, generator)
-        with torch.no_grad():
-            given = model(*inputs)
-        return [x for x in (given if isinstance(given, tuple | list) else [given]) if x is not None]
+                return {"draws": labels, "wrong": found}
+        return {"draws": labels, "wrong": []}
 
     def _give_state(self, model: Any) -> None:
         """Give a point the reference's parameters themselves, and copies of its buffers."""

@@ -8,17 +8,25 @@ MOST_SHOWN = 5
 PERIODS = (2, 4, 8, 16, 32, 64, 128, 256)
 
 
-def compare_output(given: torch.Tensor, expected: torch.Tensor, allowed: float) -> dict[str, Any]:
+def compare_output(
+    given: torch.Tensor,
+    expected: torch.Tensor,
+    allowed: float,
+    *,
+    is_by_row: bool = False,
+    least_scale: float = 0.0,
+) -> dict[str, Any]:
     """Return counts, first wrong elements, and the pattern on each axis, as JSON.
 
     An element is wrong where it is off by more than ``allowed`` of its magnitude and the output's root mean
-    square together, or is not finite where the reference is.
+    square together, or is not finite where the reference is. ``is_by_row`` takes a row's root mean square, or
+    the middle row's where that is more. ``least_scale`` is the least that either counts as, for all zeros.
     """
     value, truth = given.detach().double(), expected.detach().double()
-    finite = truth[truth.isfinite()]
-    rms = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    scale = _row_scale(truth) if is_by_row else torch.tensor(rms(truth))
+    scale = scale.clamp(min=least_scale)
     is_alike = (value == truth) | (value.isnan() & truth.isnan())
-    is_near = (value - truth).abs() <= allowed * (truth.abs() + rms)
+    is_near = (value - truth).abs() <= allowed * (truth.abs() + scale)
     wrong = ~(is_alike | (is_near & value.isfinite()))
     places = wrong.nonzero()[:MOST_SHOWN].tolist()
     return {
@@ -32,6 +40,19 @@ def compare_output(given: torch.Tensor, expected: torch.Tensor, allowed: float) 
         ],
         "axes": [_axis(wrong, axis) for axis in range(wrong.ndim)] if places else [],
     }
+
+
+def rms(x: torch.Tensor) -> float:
+    """Return the root mean square of what is finite."""
+    finite = x.detach().double()[x.isfinite()]
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+
+
+def _row_scale(truth: torch.Tensor) -> torch.Tensor:
+    if truth.ndim < 2 or not truth.numel():
+        return torch.tensor(rms(truth))
+    rows = truth.nan_to_num(0.0, 0.0, 0.0).square().mean(-1, keepdim=True).sqrt()
+    return rows.clamp(min=float(rows.median()))
 
 
 def _axis(wrong: torch.Tensor, axis: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from kernelwright.report.diff import changes
 from kernelwright.report.highlight import highlight
 from kernelwright.report.page import render
 from kernelwright.report.passed import passed_checks
+from kernelwright.report.prompt_sections import PromptTables, prompt_tables
 from kernelwright.report.reproduce import command_line
 from kernelwright.report.story import Story, tell
 from kernelwright.report.verdict import run_verdict
@@ -24,13 +25,20 @@ def render_report(store: Store, run_id: str, *, is_live: bool = False) -> str:
     """
     record = store.get_run(run_id)
     story = tell(stored.event for stored in store.iter_events(run_id))
-    return render_page(record, story, list(store.iter_candidates(run_id)), is_live=is_live)
+    prompts = prompt_tables(store.iter_model_calls(run_id)) if record.spec.models is not None else None
+    candidates = list(store.iter_candidates(run_id))
+    return render_page(record, story, candidates, prompts=prompts, is_live=is_live)
 
 
 def render_page(
-    record: RunRecord, story: Story, candidates: Sequence[Candidate], *, is_live: bool = False
+    record: RunRecord,
+    story: Story,
+    candidates: Sequence[Candidate],
+    *,
+    prompts: PromptTables | None = None,
+    is_live: bool = False,
 ) -> str:
-    """Return the page for records that were read before."""
+    """Return the page for records that were read before; ``prompts`` None: no model was asked."""
     spec = record.spec
     evaluation = sections.deciding_evaluation(story)
     shown = _shown_candidate(story, evaluation, candidates)
@@ -44,6 +52,7 @@ def render_page(
         verdict=with_models(run_verdict(story, record.failure), spec.models, story),
         tiles=[*sections.tiles(story), *sections.model_tiles(spec, story)],
         models=model_rows(spec.models) if spec.models is not None else (),
+        prompts=prompts,
         apart=story.apart,
         blocks=block_table(story.apart, story.finished.winner if story.finished else None)
         if story.apart

@@ -191,6 +191,8 @@ def roofline_chart(spec: RunSpec, story: Story) -> tuple[str | None, str]:
     dots = _roofline_dots(story, evaluation)
     where = _bound_by(floor)
     note = f"The floor is set by {where}: {millis(floor.ms)}."
+    if floor.counts_products:
+        note += " It counts products term by term: algorithms with fewer operations (Winograd's) may beat it."
     if floor.bound_by == "memory" and floor_gbps(floor.work, floor.ms) > CACHED * peaks.bandwidth_gbps:
         note += " The working set fits in the caches (dashed line)."
     return roofline(peaks, floor.work, floor.ms, dots), note

@@ -167,7 +167,7 @@ def _bandwidth(evidence: Evidence) -> Share | None:
 
 def _parallelism(evidence: Evidence) -> Share | None:
     threads, scaling = number(evidence, "machine.n_threads"), number(evidence, "run.thread_scaling")
-    if not threads or threads < 2 or not scaling or scaling <= 0:
+    if not threads or threads < 2 or not scaling or not 0 < scaling <= threads:
         return None
     # Threads cannot scale where one of them already fills the memory bus, hence _off_bus.
     text = f"{threads:g} threads are {scaling:.2f} times as fast as one"

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.task import Mode, Task
-from kernelwright.core.wrong_numbers import WrongNumbers
+from kernelwright.core.wrong_numbers import LookedAt, OwnDraw
 from kernelwright.machine.device_lease import StillLeased, lease_processor
 from kernelwright.referee.session.confined import start_confined
 from kernelwright.targets.gpu.inspect.run import end_session
@@ -31,7 +31,6 @@ LEAST_CALL_S, PATIENCE = 2.0, 50.0
 TOO_LATE = "too late"
 LOG_TAIL = 500
 ANSWER_BYTES = 8 << 20
-_WRONG: TypeAdapter[tuple[WrongNumbers, ...]] = TypeAdapter(tuple[WrongNumbers, ...])
 
 
 class WorkerEnded(Exception):
@@ -126,17 +125,18 @@ class PointTimer:
         sound = {n: times for n, times in found.items() if _are_times(times, rounds)}
         return {int(n): [float(ms) for ms in times] for n, times in sound.items()}
 
-    def compare(
-        self, source: str, families: Sequence[str], allowed: float, limit_s: float
-    ) -> tuple[WrongNumbers, ...] | None:
+    def compare(self, source: str, draws: Sequence[OwnDraw], limit_s: float) -> LookedAt | None:
         """Return where a candidate's outputs are wrong; None where it does not run again, or not in time.
 
         The process runs the candidate, so what it says is only advice.
         """
-        request = {"op": "compare", "source": source, "families": list(families), "allowed": allowed}
+        asked = [{**draw.model_dump(), "label": draw.label} for draw in draws]
+        started = time.monotonic()
         try:
             self._be_there(limit_s)
-            return _WRONG.validate_python(self._call(request, limit_s))
+            left_s = max(limit_s - (time.monotonic() - started), 0.0)
+            request = {"op": "compare", "source": source, "draws": asked, "limit_s": left_s / 2}
+            return LookedAt.model_validate(self._call(request, left_s))
         except (WorkerEnded, ValidationError):
             self._end()
             return None

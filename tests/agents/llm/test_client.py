@@ -9,11 +9,12 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from lab.servers.bad_server import (
     BadServer,
+    Behaviour,
     Request,
     answers,
     calls_tool,
@@ -102,6 +103,27 @@ def test_why_an_answer_could_not_be_used_is_stored_with_it(tmp_path: Path) -> No
         assert (used.judged, used.judged_detail) == (None, "")
         assert (prose.judged, prose.judged_detail) == (CallOutcome.NO_CODE, "no block")
     assert list(FolderTape(tmp_path).calls()) == list(tape.calls()), "read again"
+
+
+@pytest.mark.parametrize(
+    ("mode", "bad", "good"),
+    [
+        ("native", says('{"skill": "tiling"}'), says(GOOD)),
+        ("tool", calls_tool({"skill": "tiling"}), calls_tool({"skill": "tiling", "gain": 0.3})),
+    ],
+)
+def test_so_it_is_where_json_is_asked_for_otherwise(
+    mode: OutputMode, bad: Behaviour, good: Behaviour
+) -> None:
+    for given, n_refused in (((bad, good), 1), ((bad, bad, bad), 3)):
+        tape = MemoryTape()
+        with BadServer(*given) as server:
+            client, _ = connect(server, tape=tape, output_mode=mode)
+            client.ask("planner", "system", "user", Idea)
+        calls = list(tape.calls())
+        assert [call.judged for call in calls[:n_refused]] == [CallOutcome.INVALID_OUTPUT] * n_refused
+        assert "gain" in calls[0].judged_detail and "required" in calls[0].judged_detail
+        assert all(call.judged is None for call in calls[n_refused:])
 
 
 def test_reasoning_effort_is_asked_for_only_where_it_is_named() -> None:
@@ -272,6 +294,20 @@ def test_tokens_count_even_where_the_server_does_not_count_them() -> None:
         client, meter = connect(server)
         client.ask_text("coder", "system", "y" * 600)
     assert meter.spent.tokens > 300
+
+
+def test_thinking_is_counted_and_priced_as_output() -> None:
+    usage: dict[str, Any] = {
+        "prompt_tokens": 1000, "completion_tokens": 5000, "total_tokens": 6000,
+        "completion_tokens_details": {"reasoning_tokens": 4900},
+    }  # fmt: skip
+    tape = MemoryTape()
+    with BadServer(says(GOOD, usage=usage)) as server:
+        client, meter = connect(server, tape=tape, usd_per_million_input=1.0, usd_per_million_output=10.0)
+        assert client.ask("planner", "system", "user", Idea).value == IDEA
+    (call,) = tape.calls()
+    assert (call.input_tokens, call.output_tokens) == (1000, 5000)
+    assert meter.spent.tokens == 6000 and meter.spent.usd == pytest.approx(0.051)
 
 
 def test_an_api_that_is_down_ends_the_run() -> None:

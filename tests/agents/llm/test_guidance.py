@@ -218,6 +218,18 @@ def test_a_failure_is_told_once(broken: Situation, skills: dict[str, Skill]) -> 
     assert shown("debugger_repair", PromptInput(broken, skills)).count("error 2.1, allowed 3.4e-06") == 1
 
 
+def test_the_floor_says_which_arithmetic_it_assumes(situation: Situation) -> None:
+    ((_, of_memory),) = SECTIONS["floor"](PromptInput(situation))
+    floors = {
+        name: floor.model_copy(update={"bound_by": "compute"})
+        for name, floor in situation.problem.floors.items()
+    }
+    told = PromptInput(replace(situation, problem=replace(situation.problem, floors=floors)))
+    ((_, of_products),) = SECTIONS["floor"](told)
+    assert "Winograd" in of_products and "Winograd" not in of_memory
+    assert "- default: no kernel can be faster" not in of_products
+
+
 def test_functions_that_the_floor_cannot_count_have_a_price(situation: Situation) -> None:
     """Softplus is a choice between two branches, so its functions are no bound."""
     captured = capture_module(torch.nn.Softplus(), [torch.randn(10, 100)])

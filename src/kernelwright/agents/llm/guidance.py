@@ -108,7 +108,7 @@ def _floor(told: PromptInput) -> Texts:
         return []
     problem, peaks = told.problem, told.problem.peaks
     lines = [
-        f"- {name}: no kernel can be faster than {showing.number(floor.ms)} ms; bound by {floor.bound_by}: "
+        f"- {name}: {_fastest(floor)} {showing.number(floor.ms)} ms; bound by {floor.bound_by}: "
         f"{floor.work.flops} operations, {floor.work.min_bytes} bytes, "
         f"{showing.number(floor.work.intensity)} operations per byte{_evaluations(floor)}."
         for name, floor in problem.floors.items()
@@ -146,6 +146,16 @@ def _functions(told: PromptInput) -> list[str]:
         f"- {problem.main_workload} as it is written evaluates {listed}: {showing.number(ms)} ms at these "
         "rates. No bound, since algebra may remove some."
     ]
+
+
+def _fastest(floor: Floor) -> str:
+    """Say what the floor holds for: its arithmetic is that of products term by term."""
+    if not floor.counts_products:
+        return "no kernel can be faster than"
+    return (
+        "with products computed term by term (Winograd's, Strassen's or Fourier's algorithms need fewer "
+        "operations) no kernel can be faster than"
+    )
 
 
 def _evaluations(floor: Floor) -> str:

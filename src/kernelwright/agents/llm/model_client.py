@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -86,10 +85,7 @@ class ModelClient:
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
         """Replace the outcome of the role's last answer, in the account and on the tape."""
         self._account.note(role, outcome)
-        self._judge(role, outcome, detail)
-
-    def _judge(self, role: str, outcome: CallOutcome, detail: str) -> None:
-        self._line.tape.judge(self._model(role).last_key, outcome, self._line.keys.scrub(detail))
+        self._model(role).judge(outcome, detail)
 
     def _model(self, role: str) -> RecordedModel:
         if role not in self._models:
@@ -118,7 +114,7 @@ class ModelClient:
             return ToolOutput(output)
         if mode == "native":
             return NativeOutput(output)
-        return TextOutput(_reader(output, partial(self._judge, role, CallOutcome.INVALID_OUTPUT)))
+        return TextOutput(_reader(output))
 
     def _ask(
         self,
@@ -139,7 +135,7 @@ class ModelClient:
             return self._book(role, Reply(failed.outcome, None, failed.text, failed.detail))
         except sdk.UnexpectedModelBehavior as error:
             detail = self._line.keys.scrub(" ".join(str(error.__cause__ or error).split()))
-            self._judge(role, CallOutcome.INVALID_OUTPUT, detail)
+            model.judge(CallOutcome.INVALID_OUTPUT, detail)
             return self._book(role, Reply(CallOutcome.INVALID_OUTPUT, None, model.last_text, detail))
         except sdk.UserError as error:
             said = self._line.keys.scrub(" ".join(str(error).split()))
@@ -172,19 +168,13 @@ def _run(agent: Agent[object, V], system: str, user: str) -> V:
         return portal.call(ask)
 
 
-def _reader(output: type[V], refuse: Callable[[str], None]) -> Callable[[str], V]:
-    """Return a function for pydantic-ai that reads an ``output`` from text or has the model try again.
-
-    Args:
-        output: What the text holds as JSON.
-        refuse: Told why a text is no such thing.
-    """
+def _reader(output: type[V]) -> Callable[[str], V]:
+    """Return a function for pydantic-ai that reads an ``output`` from text or has the model try again."""
 
     def read(text: str) -> Any:
         try:
             return parse(text, output)  # type: ignore[type-var]
         except NotAnswered as problem:
-            refuse(str(problem))
             raise ModelRetry(str(problem)) from problem
 
     return read

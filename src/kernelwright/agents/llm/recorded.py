@@ -19,6 +19,7 @@ from pydantic_ai.messages import (
     TextPart,
     ThinkingPart,
     ToolCallPart,
+    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.wrapper import WrapperModel
@@ -115,6 +116,10 @@ class RecordedModel(WrapperModel):
             model_request_parameters,
         )
 
+    def judge(self, outcome: CallOutcome, detail: str) -> None:
+        """Note on the tape why the last answer could not be used."""
+        self._line.tape.judge(self.last_key, outcome, self._line.keys.scrub(" ".join(detail.split())))
+
     async def _answer(
         self,
         question: Question,
@@ -162,8 +167,11 @@ class RecordedModel(WrapperModel):
     ) -> list[ModelMessage]:
         """Send feedback on an answer as a plain user message, which every server's chat template takes.
 
-        Rejected answers and feedback are cut to what the prompt's budget keeps free for them.
+        The answer that it is on is judged so. Rejected answers and feedback are cut to what the prompt's
+        budget keeps free for them.
         """
+        if (complaint := _complaint(messages[-1])) is not None:
+            self.judge(CallOutcome.INVALID_OUTPUT, complaint)
         prepared = super().prepare_messages(
             [_plain(message) for message in messages], model_request_parameters
         )
@@ -330,6 +338,16 @@ def _plain(message: ModelMessage) -> ModelMessage:
         for part in message.parts
     ]
     return replace(message, parts=parts)
+
+
+def _complaint(message: ModelMessage) -> str | None:
+    """Return what the last answer is told to mend, whatever the mode in which JSON is asked for."""
+    for part in message.parts if isinstance(message, ModelRequest) else ():
+        if isinstance(part, RetryFeedbackPart):
+            return _feedback(part.content)
+        if isinstance(part, ToolReturnPart) and part.outcome == "retried":
+            return _feedback(part.content if isinstance(part.content, list) else str(part.content))
+    return None
 
 
 def _feedback(content: str | list[ErrorDetails]) -> str:
