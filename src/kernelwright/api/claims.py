@@ -132,9 +132,8 @@ def _inspected(
     except (UserError, MachineError) as error:
         return JudgedClaim(claim, reason=f"{reason}, and was not inspected: {error}")
     n_run = sum(kernel.outcome.can_run for kernel in found.kernels)
-    words = (
-        f"{found.status.replace('_', ' ')} for {gpu}: {n_run} of {len(found.kernels)} kernels can be launched"
-    )
+    seen = f"{n_run} of {len(found.kernels)} kernels can be launched" if found.kernels else found.detail
+    words = f"{found.status.replace('_', ' ')} for {gpu}: {seen}"
     return JudgedClaim(claim, inspected=words, reason=reason)
 
 
