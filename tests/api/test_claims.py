@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.formats.samples import flashinfer_dataset
 
 from kernelwright.api.claims import run_claims
 from kernelwright.core.candidate import Candidate
@@ -13,7 +14,9 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.request import ClaimsRequest
 from kernelwright.core.task import Task
 from kernelwright.formats.claims import PublishedClaim, read_claims
-from kernelwright.report.claims import JudgedClaim
+from kernelwright.formats.flashinfer_in import read_flashinfer
+from kernelwright.formats.kernelbench import read_kernelbench
+from kernelwright.report.claims import ClaimsResult, JudgedClaim
 from kernelwright.settings import Settings
 from kernelwright.testing.fake_run import fake_evaluation
 
@@ -79,15 +82,91 @@ def test_right_wrong_and_gpu_kernels_in_one_table(tmp_path: Path) -> None:
         gpu=TRITON,
         bomb="import triton\nx = " + "-" * 100_000 + "1",
     )
-    where = Settings(cache_dir=tmp_path / "c", data_dir=tmp_path / "d", store=str(tmp_path / "runs.db"))
-    result = run_claims(ClaimsRequest(folder=str(folder), out=None), settings=where)
+    result = run_on(folder, tmp_path)
     same, wrong, gpu, bomb = result.rows
     assert same.evaluation is not None and same.evaluation.status is Status.VERIFIED
     assert same.meaning == "correct; slower here than claimed; claimed for A100"
     assert wrong.is_refuted and not result.is_success
     assert gpu.evaluation is None and "needs a GPU" in gpu.meaning and "sm_90" in gpu.meaning
     assert bomb.evaluation is not None and bomb.evaluation.status is Status.PARSE_ERROR
-    assert "2 refuted" in result.files()["claims-judged.md"]
+    assert bomb.meaning.startswith("cannot be run here: not Python: ")
+    assert "2 of 4 could be judged here; 1 refuted" in result.files()["claims-judged.md"]
+
+
+BARE = """
+#include <torch/extension.h>
+
+__global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) y[i] = x[i] * 2;
+}
+
+torch::Tensor run_twice(torch::Tensor x PLUS) {
+    auto y = torch::empty_like(x);
+    twice<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+    return y;
+}
+"""
+
+
+def run_on(folder: Path, tmp_path: Path) -> ClaimsResult:
+    where = Settings(cache_dir=tmp_path / "c", data_dir=tmp_path / "d", store=str(tmp_path / "runs.db"))
+    return run_claims(ClaimsRequest(folder=str(folder), out=None), settings=where)
+
+
+def test_bare_kernels_are_inspected_and_never_refuted_for_not_being_python(tmp_path: Path) -> None:
+    claims = [
+        {"task": "task.py", "kernel": "k.cu"},
+        {"task": "task.py", "kernel": "k.hip"},
+        {"kernel": "k.cu", "name": "no task"},
+    ]
+    folder = folder_with(tmp_path, claims)
+    for name in ("k.cu", "k.hip"):
+        (folder / name).write_text(BARE.replace("PLUS", ""))
+    result = run_on(folder, tmp_path)
+    cuda, hip, no_task = result.rows
+    assert result.is_success and not any(row.is_judged for row in result.rows)
+    assert "cannot be run here: needs a GPU" in cuda.meaning and cuda.call == "run_twice(inputs of the task)"
+    assert "cannot be run here: HIP C++ in a file of its own" in hip.meaning
+    assert "cannot be run here" in no_task.meaning
+    if cuda.inspected:  # there is a compiler
+        assert cuda.inspected == no_task.inspected == "inspected for sm_90: 1 of 1 kernels can be launched"
+    else:
+        assert "was not inspected" in cuda.meaning
+
+
+@pytest.mark.slow
+def test_what_convert_import_writes_is_judged(tmp_path: Path) -> None:
+    for name, text in read_flashinfer(flashinfer_dataset(tmp_path / "theirs")).files.items():
+        (tmp_path / name).write_text(text)
+    (row,) = run_on(tmp_path, tmp_path).rows
+    assert row.claim.sizes == {"batch": 4, "eps_value": 1e-6} and row.is_judged and not row.is_refuted
+
+
+def test_claims_of_a_kernelbench_run_say_that_they_name_no_task(tmp_path: Path) -> None:
+    result = {"sample_id": 0, "compiled": True, "correctness": True, "runtime": 1.0}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "level_1_problem_19_sample_0_kernel.py").write_text(SAME)
+    (tmp_path / "run" / "eval_results.json").write_text(json.dumps({"19": result}))
+    for name, text in read_kernelbench(tmp_path / "run").files.items():
+        (tmp_path / name).write_text(text)
+    (row,) = run_on(tmp_path, tmp_path).rows
+    assert row.meaning.startswith("cannot be run here: the claim names no task")
+
+
+@pytest.mark.parametrize(
+    ("status", "refuted"),
+    [
+        (Status.PARSE_ERROR, False), (Status.COMPILE_ERROR, False), (Status.LOAD_ERROR, False),
+        (Status.RUNTIME_ERROR, False), (Status.CRASHED, False), (Status.TIMEOUT, False),
+        (Status.INCORRECT_NUMERICS, True), (Status.MUTATED_INPUT, True), (Status.REJECTED, True),
+    ],
+)  # fmt: skip
+def test_only_what_was_measured_refutes(status: Status, refuted: bool) -> None:
+    claim = PublishedClaim(task="t.py", kernel="k.py")
+    row = JudgedClaim(claim, fake_evaluation(Candidate(source="k"), Task(name="t", source="x"), status))
+    assert row.is_refuted is refuted
+    assert row.meaning.startswith("refuted: " if refuted else "cannot be run here: ")
 
 
 @pytest.mark.parametrize(

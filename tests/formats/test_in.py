@@ -17,8 +17,9 @@ from tests.formats.samples import (
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.task import Task
+from kernelwright.formats.claims import CLAIMS
 from kernelwright.formats.flashinfer_in import read_flashinfer
-from kernelwright.formats.package import CLAIMS, Converted
+from kernelwright.formats.package import Converted
 from kernelwright.formats.popcorn import read_popcorn
 from kernelwright.formats.robust_kbench import read_robust_kbench
 from kernelwright.tasks.kernelbench import parse_task
@@ -55,7 +56,9 @@ def test_a_flashinfer_dataset(tmp_path: Path) -> None:
         expected, found = call(task, 1, converted.files[f"rms_norm_w32__{name}.py"])
         assert found is not None and torch.equal(expected, found)
     (claim,) = json.loads(converted.files[CLAIMS])
-    assert (claim["kernel"], claim["speedup"], claim["hardware"]) == ("returns", 3.0, "a GPU")
+    assert (claim["kernel"], claim["speedup"], claim["hardware"]) == (
+        "rms_norm_w32__returns.py", 3.0, "a GPU",
+    )  # fmt: skip
     text = " ".join(converted.notes)
     for note in ("1 workloads with stored tensors", "compiled is in cuda", "constraints"):
         assert note in text

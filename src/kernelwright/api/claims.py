@@ -2,25 +2,29 @@
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from kernelwright.api.inspecting import looking, wanted_gpu
-from kernelwright.api.judging import run_evaluate
+from kernelwright.api.judging import read_kernel, run_evaluate
 from kernelwright.api.machines import bound_settings
 from kernelwright.core.errors import MachineError, TaskError, UserError
-from kernelwright.core.places import AtPath
+from kernelwright.core.places import AsText, AtPath, KernelPlace
 from kernelwright.core.request import ClaimsRequest, EvaluateRequest
 from kernelwright.core.task import Workload
 from kernelwright.formats.claims import PublishedClaim, read_claims
 from kernelwright.machine import probe
 from kernelwright.referee.baselines import known_baselines
-from kernelwright.referee.checks.guard import find_syntax_problem
+from kernelwright.referee.checks.guard import find_size_problem, find_syntax_problem
 from kernelwright.referee.device import parse_device
 from kernelwright.report.claims import ClaimsResult, JudgedClaim
 from kernelwright.settings import Settings
-from kernelwright.targets.gpu.inspect.compiled import default_gpu, form_of
+from kernelwright.targets.gpu.inspect.compiled import default_gpu, form_of, form_of_file
+from kernelwright.targets.gpu.inspect.form import AotForm
 from kernelwright.targets.gpu.inspect.inspection import KernelForm
 from kernelwright.tasks.places import load_place
+
+_NO_TASK = "the claim names no task; put its file into the folder and name it in claims.json"
 
 
 def run_claims(
@@ -57,14 +61,46 @@ def run_claims(
 
 
 def _judged(claim: PublishedClaim, folder: Path, request: ClaimsRequest, where: Settings) -> JudgedClaim:
-    source = (folder / claim.kernel).read_text(encoding="utf-8", errors="replace")
+    try:
+        source = read_kernel(AtPath(path=str(folder / claim.kernel)))
+    except UserError as error:
+        return JudgedClaim(claim, reason=str(error))
+    form = form_of_file(claim.kernel)
+    if form is not None:
+        return _judged_bare(claim, form, source, folder, request, where)
     is_sound = find_syntax_problem(source) is None  # before this process parses a stranger's text
     if is_sound and _needs_gpu(source) and not parse_device(request.device).is_apart:
         return _inspected(claim, folder, source, where)
+    return _evaluated(claim, AtPath(path=str(folder / claim.kernel)), folder, request, where)
+
+
+def _judged_bare(
+    claim: PublishedClaim, form: AotForm, source: str, folder: Path, request: ClaimsRequest, where: Settings
+) -> JudgedClaim:
+    """Judge a kernel that is a file of a GPU's language alone, as far as it can be wrapped."""
+    if problem := find_size_problem(source):
+        return JudgedClaim(claim, reason=problem)
+    if form.wrap is None:
+        words = (
+            f"{form.title} in a file of its own gives no sizes of launches; docs/cuda.md has a form that does"
+        )
+        return JudgedClaim(claim, reason=words)
+    bare = form.wrap(source)
+    if bare.problem or not parse_device(request.device).is_apart:
+        return replace(_inspected(claim, folder, bare.module, where, bare.problem), call=bare.call)
+    kernel = AsText(name="published", source=bare.module)
+    return replace(_evaluated(claim, kernel, folder, request, where), call=bare.call)
+
+
+def _evaluated(
+    claim: PublishedClaim, kernel: KernelPlace, folder: Path, request: ClaimsRequest, where: Settings
+) -> JudgedClaim:
+    if not claim.task:
+        return JudgedClaim(claim, reason=_NO_TASK)
     over = (claim.over,) if claim.over in known_baselines(request.device) else ()
     asked = EvaluateRequest(
         task=AtPath(path=str(folder / claim.task)),
-        kernels=(AtPath(path=str(folder / claim.kernel)),),
+        kernels=(kernel,),
         workloads=(Workload(overrides=claim.sizes),) if claim.sizes else (),
         final=True,
         confine_tasks=True,
@@ -80,21 +116,24 @@ def _judged(claim: PublishedClaim, folder: Path, request: ClaimsRequest, where: 
     return JudgedClaim(claim, evaluation)
 
 
-def _inspected(claim: PublishedClaim, folder: Path, source: str, where: Settings) -> JudgedClaim:
-    """Say what a compiler makes of a kernel for which there is no GPU here."""
+def _inspected(
+    claim: PublishedClaim, folder: Path, source: str, where: Settings, problem: str = ""
+) -> JudgedClaim:
+    """Say what a compiler makes of a kernel for which there is no GPU here, or that cannot be called."""
     form = form_of(source)
     gpu = default_gpu(form)
-    reason = "needs a GPU to be judged; none was asked for (--device)"
+    reason = problem or "needs a GPU to be judged; none was asked for (--device)"
     try:
-        task = load_place(AtPath(path=str(folder / claim.task)))
+        task = load_place(AtPath(path=str(folder / claim.task))) if claim.task else None
+        if task is None and form == KernelForm.TRITON:
+            return JudgedClaim(claim, reason=f"{reason}, and was not inspected: {_NO_TASK}")
         with looking(form, source, task, where) as look:
             found = look(wanted_gpu(gpu, form))
     except (UserError, MachineError) as error:
         return JudgedClaim(claim, reason=f"{reason}, and was not inspected: {error}")
     n_run = sum(kernel.outcome.can_run for kernel in found.kernels)
-    words = (
-        f"{found.status.replace('_', ' ')} for {gpu}: {n_run} of {len(found.kernels)} kernels can be launched"
-    )
+    seen = f"{n_run} of {len(found.kernels)} kernels can be launched" if found.kernels else found.detail
+    words = f"{found.status.replace('_', ' ')} for {gpu}: {seen}"
     return JudgedClaim(claim, inspected=words, reason=reason)
 
 

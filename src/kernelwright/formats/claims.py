@@ -1,6 +1,7 @@
 """Published kernels and what was claimed of them: a folder with ``claims.json``."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -9,15 +10,16 @@ from kernelwright.core.errors import UserError
 from kernelwright.core.frozen import Frozen
 
 CLAIMS = "claims.json"
+"""Figures that others measured; no verdict of ours."""
 
 
 class PublishedClaim(Frozen):
     """One published kernel. Paths are relative to the folder."""
 
-    task: str = Field(min_length=1)
-    """KernelBench-format file that the kernel is for."""
+    task: str = ""
+    """KernelBench-format file that the kernel is for; empty: the folder does not have it."""
     kernel: str = Field(min_length=1)
-    """File with ``ModelNew``."""
+    """File with ``ModelNew``, or in a GPU's language alone."""
     name: str = ""
     """Empty: the kernel's file."""
     is_correct: bool = Field(default=True, alias="correct")
@@ -38,6 +40,12 @@ class PublishedClaim(Frozen):
 
 
 _CLAIMS = TypeAdapter(tuple[PublishedClaim, ...])
+
+
+def claims_text(claims: Sequence[PublishedClaim]) -> str:
+    """Return the text of ``claims.json``."""
+    rows = [claim.model_dump(mode="json", by_alias=True, exclude_defaults=True) for claim in claims]
+    return json.dumps(rows, indent=1) + "\n"
 
 
 def read_claims(folder: Path) -> tuple[PublishedClaim, ...]:
@@ -61,7 +69,7 @@ def read_claims(folder: Path) -> tuple[PublishedClaim, ...]:
     if not claims:
         raise UserError(f"{path}: holds no claims")
     for claim in claims:
-        for name in (claim.task, claim.kernel):
+        for name in filter(None, (claim.task, claim.kernel)):
             if (
                 not (folder / name).resolve().is_relative_to(folder.resolve())
                 or not (folder / name).is_file()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import UserError
+from kernelwright.formats.claims import CLAIMS, PublishedClaim, claims_text
 from kernelwright.formats.flashinfer_records import (
     DefinitionRecord,
     ScalarInputRecord,
@@ -17,7 +18,6 @@ from kernelwright.formats.flashinfer_records import (
     WorkloadRecord,
 )
 from kernelwright.formats.package import (
-    CLAIMS,
     Converted,
     identifier,
     read_json,
@@ -57,7 +57,7 @@ def read_flashinfer(path: Path) -> Converted:
     root, files = _definitions(path)
     output: dict[str, str] = {}
     notes: list[str] = []
-    claims: list[dict[str, Any]] = []
+    claims: list[PublishedClaim] = []
     solutions = [_solution(file) for file in sorted((root / "solutions").rglob("*.json"))]
     for file in files:
         definition = read_record(DefinitionRecord, read_json(file), file)
@@ -74,11 +74,17 @@ def read_flashinfer(path: Path) -> Converted:
                 output[f"{name}__{identifier(solution.name)}.py"] = kernel_text(definition, solution)
             except UserError as error:
                 notes.append(str(error))
-        claims += [_claim(trace) for trace in traces if trace.evaluation is not None]
+        claimed = [trace for trace in traces if trace.evaluation is not None and not _stored(trace.workload)]
+        found = [_claim(trace, definition) for trace in claimed]
+        claims += [claim for claim in found if claim.kernel in output]
+        if left_out := sum(claim.kernel not in output for claim in found):
+            notes.append(
+                f"{definition.name}: {left_out} traces of solutions that did not convert are left out"
+            )
     if not output:
         raise UserError(f"{path}: nothing could be converted; {'; '.join(notes)}")
     if claims:
-        output[CLAIMS] = json.dumps(claims, indent=1) + "\n"
+        output[CLAIMS] = claims_text(claims)
     return Converted(output, tuple(dict.fromkeys(notes)))
 
 
@@ -92,11 +98,10 @@ def task_text(definition: DefinitionRecord, workloads: Sequence[WorkloadRecord],
         raise UserError(
             f"{name}: every workload reads tensors from files; only random and scalar inputs convert"
         )
-    variable = [axis for axis, record in definition.axes.items() if record.type == "var"]
+    variable = _variable(definition)
     if variable and not usable:
         raise UserError(f"{name}: no workload says how large {', '.join(variable)} are")
-    scalars = [key for key, spec in definition.inputs.items() if spec.shape is None]
-    bound = [{axis: one.axes[axis] for axis in variable} | _scalars(one, scalars, name) for one in usable]
+    bound = [_bound(one, definition) for one in usable]
     names = [*definition.axes, *definition.inputs]
     bad = [one for one in names if not one.isidentifier() or one in OWN]
     if bad:
@@ -211,6 +216,17 @@ def _stored(workload: WorkloadRecord) -> bool:
     return any(isinstance(one, StoredInputRecord) for one in workload.inputs.values())
 
 
+def _variable(definition: DefinitionRecord) -> list[str]:
+    return [axis for axis, record in definition.axes.items() if record.type == "var"]
+
+
+def _bound(workload: WorkloadRecord, definition: DefinitionRecord) -> dict[str, Any]:
+    """Return the globals that a workload gives the task."""
+    scalars = [key for key, spec in definition.inputs.items() if spec.shape is None]
+    axes = {axis: workload.axes[axis] for axis in _variable(definition)}
+    return axes | _scalars(workload, scalars, definition.name)
+
+
 def _scalars(workload: WorkloadRecord, names: Sequence[str], definition: str) -> dict[str, Any]:
     found = {}
     for name in names:
@@ -280,17 +296,17 @@ def _title(definition: DefinitionRecord) -> str:
     return f'"""{definition.name}, a definition of FlashInfer-Bench.{" " + text if text else ""}"""\n'
 
 
-def _claim(trace: TraceRecord) -> dict[str, Any]:
-    assert trace.evaluation is not None
+def _claim(trace: TraceRecord, definition: DefinitionRecord) -> PublishedClaim:
+    assert trace.evaluation is not None and trace.solution is not None
     performance = trace.evaluation.performance
-    return {
-        "format": "flashinfer",
-        "task": trace.definition,
-        "kernel": trace.solution,
-        "workload": trace.workload.uuid,
-        "status": trace.evaluation.status,
-        "latency_ms": performance.latency_ms if performance else None,
-        "reference_latency_ms": performance.reference_latency_ms if performance else None,
-        "speedup": performance.speedup_factor if performance else None,
-        "hardware": trace.evaluation.environment.hardware,
-    }
+    name = identifier(trace.definition)
+    return PublishedClaim(
+        task=f"{name}.py",
+        kernel=f"{name}__{identifier(trace.solution)}.py",
+        name=f"{trace.solution} on {trace.workload.uuid}",
+        correct=trace.evaluation.status == "PASSED",
+        speedup=performance.speedup_factor or None if performance else None,
+        hardware=trace.evaluation.environment.hardware,
+        source="FlashInfer-Bench",
+        sizes=_bound(trace.workload, definition),
+    )

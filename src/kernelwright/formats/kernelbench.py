@@ -9,7 +9,8 @@ from typing import NamedTuple
 from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation, Stage
 from kernelwright.core.frozen import Frozen
-from kernelwright.formats.package import CLAIMS, Converted, Package, read_json, read_text
+from kernelwright.formats.claims import CLAIMS, PublishedClaim, claims_text
+from kernelwright.formats.package import Converted, Package, read_json, read_text
 from kernelwright.tasks.kernelbench import task_number
 
 FILE = re.compile(r"level_(?P<level>\d+)_problem_(?P<problem>\d+)_sample_(?P<sample>\d+)_kernel\.py")
@@ -103,16 +104,21 @@ def read_reference_times(path: Path) -> dict[tuple[int, str], float]:
 
 
 def read_kernelbench(path: Path) -> Converted:
-    """Return a run's kernels as files, and its claims."""
+    """Return a run's kernels as files, and its claims; the problems that they name lie elsewhere."""
     submission = read_submission(path)
     files = {key.file: source for key, source in submission.kernels.items()}
-    if submission.claims:
-        rows = [
-            {"format": "kernelbench", **key._asdict(), **claim.model_dump()}
-            for key, claim in submission.claims.items()
-        ]
-        files[CLAIMS] = json.dumps(rows, indent=1) + "\n"
-    return Converted(files)
+    claims = [
+        PublishedClaim(kernel=key.file, correct=claim.correctness, source=f"{path.name}/{RESULTS}")
+        for key, claim in submission.claims.items()
+        if key in submission.kernels
+    ]
+    if not claims:
+        return Converted(files)
+    files[CLAIMS] = claims_text(claims)
+    words = (
+        "name no task and no speedup, which a run does not hold; kernelwright submission adds the problems"
+    )
+    return Converted(files, (f"{CLAIMS}: its claims {words}",))
 
 
 def write_kernelbench(package: Package) -> Converted:

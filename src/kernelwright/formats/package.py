@@ -15,8 +15,6 @@ from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.task import Literal_, Task, Workload
 from kernelwright.formats.seen import SeenCall
 
-CLAIMS = "claims.json"
-"""Figures that others measured; no verdict of ours."""
 R = TypeVar("R", bound=BaseModel)
 
 

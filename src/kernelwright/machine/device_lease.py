@@ -3,6 +3,8 @@
 A lease is a lock on files, so a holder that is killed gives it back. Two files stand for every device: one of
 this user, and one for all users of the machine. Another user may hold the second one for as long as it likes;
 therefore a wait for it has an end, and timing then goes on beside the other user.
+
+filelock does not serve here: it opens every file to write, and another user's is only to be read.
 """
 
 import contextlib

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import fcntl
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from filelock import FileLock
 from pydantic import ValidationError
 
 from kernelwright.core.errors import MachineError
@@ -110,10 +110,8 @@ def measure_again(cache_dir: Path) -> Peaks:
 def _alone(cache_dir: Path) -> Iterator[None]:
     """Hold the cache folder's lock and the processor: two measurements at once would halve their figures."""
     cache_dir.mkdir(parents=True, exist_ok=True)
-    with (cache_dir / "peaks.lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with lease_processor():
-            yield
+    with FileLock(cache_dir / "peaks.lock"), lease_processor():
+        yield
 
 
 def _path(cache_dir: Path) -> Path:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kernelwright.core.evaluation import Evaluation
+from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.formats.claims import PublishedClaim
 from kernelwright.report import markdown
 from kernelwright.report.files import json_text
@@ -12,6 +12,13 @@ from kernelwright.report.measures import RatioInterval, speedup_over, times
 from kernelwright.report.results import Results
 from kernelwright.report.table import Table
 
+_BEFORE_MEASURING = frozenset(
+    {
+        Status.PARSE_ERROR, Status.COMPILE_ERROR, Status.LOAD_ERROR, Status.RUNTIME_ERROR,
+        Status.CRASHED, Status.TIMEOUT,
+    }
+)  # fmt: skip
+"""They say what did not work here, and nothing of what was measured elsewhere."""
 CLAIM_HEADER = ("kernel", "claimed", "verdict", "measured here", "what to make of it")
 
 
@@ -26,6 +33,8 @@ class JudgedClaim:
     """What compilers for GPUs make of it, in a few words; empty: it needs no GPU."""
     reason: str = ""
     """Why it was not judged."""
+    call: str = ""
+    """How a kernel that is no Python was called, in words; empty: it has a ``ModelNew`` of its own."""
 
     @property
     def measured(self) -> RatioInterval | None:
@@ -35,17 +44,30 @@ class JudgedClaim:
         return speedup_over(self.evaluation, self.claim.over)
 
     @property
+    def is_judged(self) -> bool:
+        """True where it ran, and the referee compared what it computed or rejected it."""
+        return self.evaluation is not None and self.evaluation.status not in _BEFORE_MEASURING
+
+    @property
     def is_refuted(self) -> bool:
-        """True where correctness was claimed, and the referee found the kernel wrong or a cheat."""
-        return self.claim.is_correct and self.evaluation is not None and not self.evaluation.is_verified
+        """True where correctness was claimed, and the referee measured otherwise or rejected the kernel."""
+        return bool(
+            self.claim.is_correct
+            and self.is_judged
+            and self.evaluation is not None
+            and not self.evaluation.is_verified
+        )
 
     @property
     def meaning(self) -> str:
         """Return what the verdict says of the claim."""
-        if self.evaluation is None:
-            return "; ".join(filter(None, (self.inspected, self.reason)))
+        called = f" (called as {self.call})" if self.call and self.evaluation is not None else ""
+        if self.evaluation is None or not self.is_judged:
+            why = self.reason if self.evaluation is None else self.evaluation.detail
+            words = f"cannot be run here: {why}{called}"
+            return "; ".join(filter(None, (self.inspected, words)))
         if self.is_refuted:
-            return f"refuted: {self.evaluation.detail}"
+            return f"refuted: {self.evaluation.detail}{called}"
         if not self.evaluation.is_verified:
             return "wrong, as it says"
         if not self.claim.is_correct:
@@ -92,7 +114,7 @@ class ClaimsResult(Results):
     def files(self) -> dict[str, str]:
         """See Results."""
         (table,) = self.tables()
-        n_judged = sum(row.evaluation is not None for row in self.rows)
+        n_judged = sum(row.is_judged for row in self.rows)
         n_refuted = sum(row.is_refuted for row in self.rows)
         text = (
             f"# Published kernels, judged\n\n{n_judged} of {len(self.rows)} could be judged here; "

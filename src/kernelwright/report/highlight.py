@@ -1,61 +1,78 @@
-"""Syntax colouring of a generated kernel: Python outside, C++ inside its long string."""
+"""Syntax colouring of a generated kernel by Pygments: Python outside, C++ inside its long string."""
 
-import re
+from collections.abc import Iterable, Iterator
 from html import escape
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from pygments.lexer import include
+from pygments.lexers.c_cpp import CppLexer
+from pygments.lexers.python import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
 from kernelwright.core.visible import visible_lines
 
-_PYTHON_WORDS = (
-    "and as assert break class continue def del elif else except finally for from global if import in is "
-    "lambda None nonlocal not or pass raise return True False try while with yield self"
-)
-_CPP_WORDS = (
-    "auto bool break case char class const constexpr continue default do double else enum extern false "
-    "float for if inline int int32_t int64_t long namespace noexcept nullptr private public restrict return "
-    "short signed size_t sizeof static static_cast struct switch template this true typedef typename uint8_t "
-    "uint32_t uint64_t unsigned using void volatile while __restrict__ __restrict"
-)
+Token: TypeAlias = tuple[Any, str]
+_CLASSES = (
+    (Comment.Preproc, "meta"), (Comment.PreprocFile, "meta"), (Name.Decorator, "meta"),
+    (Comment, "comment"), (String, "string"), (Keyword, "keyword"), (Operator.Word, "keyword"),
+    (Number, "number"), (Name.Function, "name"), (Name.Class, "name"),
+)  # fmt: skip
+"""Types of tokens that have a colour in report.css; the first that fits counts."""
+LONGEST = 100_000
+"""Characters of a text that is coloured; whoever wrote it may have wanted this to take long."""
+_QUOTES = ('"""', "'''")
 
 
-def _tokens(words: str, comment: str, extra: str) -> re.Pattern[str]:
-    names = "|".join(words.split())
-    return re.compile(
-        rf"(?P<comment>{comment}){extra}"
-        r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
-        rf"|(?P<keyword>\b(?:{names})\b)"
-        r"|(?P<number>\b(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][+-]?\d+)?)[fFuUlL]*\b)"
-        r"|(?P<call>\b[A-Za-z_]\w*(?=\())"
-    )
+class _Cpp(CppLexer):
+    """C++ without the rules for functions and raw strings: their time is quadratic on hostile text."""
+
+    tokens = {  # noqa: RUF012 (the lexer's metaclass compiles it)
+        "root": [
+            (r"\s*\n", Whitespace), (r'R(?=")', String), include("whitespace"), include("statements"),
+            (r"[{};]", Punctuation),
+        ]
+    }  # fmt: skip
 
 
-_PYTHON = _tokens(
-    _PYTHON_WORDS,
-    r"#[^\n]*",
-    r"|(?P<long>[rRbBfF]{0,2}(?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''))|(?P<meta>@[\w.]+)",
-)
-_CPP = _tokens(_CPP_WORDS, r"//[^\n]*|/\*[\s\S]*?\*/", r"|(?P<meta>^[ \t]*\#[^\n]*)")
-_CPP = re.compile(_CPP.pattern, re.MULTILINE)
+_CPP: Any = _Cpp
+"""Made anew for each text; its library has no types for that."""
 
 
 def highlight(source: str) -> str:
     """Return HTML with ``<span class="tok-…">`` around tokens; of the text only hidden characters change."""
-    return _colour(visible_lines(source), _PYTHON)
+    text = visible_lines(source)
+    if len(text) > LONGEST:
+        return escape(text, quote=False)
+    tokens = _with_cpp(_tokens(PythonLexer(), text))
+    runs = groupby(tokens, key=lambda token: _class(token[0]))
+    return "".join(_span(name, "".join(text for _, text in run)) for name, run in runs)
 
 
-def _colour(source: str, pattern: re.Pattern[str]) -> str:
-    parts, end = [], 0
-    for match in pattern.finditer(source):
-        parts.append(escape(source[end : match.start()], quote=False))
-        parts.append(_span(match.lastgroup or "", match.group()))
-        end = match.end()
-    parts.append(escape(source[end:], quote=False))
-    return "".join(parts)
+def _tokens(lexer: Any, source: str) -> Iterator[Token]:
+    """Yield the tokens of a text as it is; ``get_tokens`` would strip lines."""
+    return ((kind, text) for _, kind, text in lexer.get_tokens_unprocessed(source))
 
 
-def _span(kind: str, text: str) -> str:
-    if kind == "long" and "#include" in text:
-        quote = re.match(r"[rRbBfF]{0,2}.{3}", text)
-        start = quote.end() if quote else 0
-        return _span("string", text[:start]) + _colour(text[start:-3], _CPP) + _span("string", text[-3:])
-    kind = "string" if kind == "long" else kind
-    return f'<span class="tok-{kind}">{escape(text, quote=False)}</span>'
+def _with_cpp(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Yield the tokens, those of C++ in the place of a long string that holds some."""
+    for is_string, run in groupby(tokens, key=lambda token: token[0] in String):
+        found = list(run)
+        text = "".join(one for _, one in found)
+        quote = next((mark for mark in _QUOTES if mark in text and text.endswith(mark)), None)
+        if not is_string or quote is None or "#include" not in text:
+            yield from found
+            continue
+        begin, _, rest = text.partition(quote)
+        yield String, begin + quote
+        yield from _tokens(_CPP(), rest.removesuffix(quote))
+        yield String, quote
+
+
+def _class(kind: Any) -> str:
+    return next((name for wanted, name in _CLASSES if kind in wanted), "")
+
+
+def _span(name: str, text: str) -> str:
+    words = escape(text, quote=False)
+    return f'<span class="tok-{name}">{words}</span>' if name else words

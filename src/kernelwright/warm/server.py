@@ -179,7 +179,10 @@ def _user_of(writer: asyncio.StreamWriter) -> int:
 
 
 def take_lock(place: WarmPlace) -> int | None:
-    """Return the lock of who listens there, None while another process has it."""
+    """Return the lock of who listens there, None while another process has it.
+
+    Not filelock's: this one is held on in the process that ``main`` forks, where filelock gives it up.
+    """
     lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,5 +1,6 @@
 """CUDA C++ in candidates, as it is compiled ahead of time: literals of the module, or ``load_inline``."""
 
+from kernelwright.targets.cuda.nvcc.bare import wrap_cuda
 from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.cuda.nvcc.form import CudaSource
 from kernelwright.targets.cuda.nvcc.launcher import launcher_architecture
@@ -40,4 +41,6 @@ INLINE_FORM = AotForm(
     report=report_candidate,
     find_missing=_missing,
     is_whole=False,
+    wrap=wrap_cuda,
+    suffixes=(".cu", ".cuh"),
 )

@@ -21,4 +21,5 @@ HIP_FORM = AotForm(
     is_in=lambda source: read_hip_source(source) is not None,
     report=report_hip_candidate,
     find_missing=_missing,
+    suffixes=(".hip",),
 )

@@ -51,6 +51,11 @@ def find_form(name: str) -> AotForm | None:
     return next((form for form in _forms() if form.name == name), None)
 
 
+def form_of_file(name: str) -> AotForm | None:
+    """Return the form whose language a file holds alone, by its suffix; None: it is taken for Python."""
+    return next((form for form in _forms() if name.endswith(form.suffixes)), None)
+
+
 def _forms() -> tuple[AotForm, ...]:
     return tuple(form for target in reversed(all_targets()) for form in target.aot_forms)
 

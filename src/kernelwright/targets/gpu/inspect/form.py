@@ -26,6 +26,18 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True)
+class BareSource:
+    """A file of the language alone, made a candidate."""
+
+    module: str
+    """Python that defines ``ModelNew``; its kernels can be inspected in any case."""
+    call: str
+    """What ``forward`` calls, in words."""
+    problem: str = ""
+    """Why a task's inputs are not enough to call it; empty: they are."""
+
+
+@dataclass(frozen=True)
 class AotForm:
     """One of them; a target lists its own in ``aot_forms``."""
 
@@ -47,3 +59,7 @@ class AotForm:
     """What to build for in place of a device's architecture before a run; None: for that itself."""
     is_whole: bool = True
     """What the compiler sees is all that a device would need: what it refuses cannot run."""
+    wrap: Callable[[str], BareSource] | None = None
+    """Makes a candidate of a file of the language alone; None: its launches cannot be known from that."""
+    suffixes: tuple[str, ...] = ()
+    """Of files of the language alone."""
