@@ -24,7 +24,10 @@ from kernelwright.ir.rewrites import REWRITES
         ),
         (lambda x: x.mean(1, keepdim=True).max(1).values, ["mean.dim", "view.default"]),
         (lambda x: x.permute(1, 0).permute(1, 0).exp(), ["exp.default"]),
-        (lambda x: F.dropout(x.exp(), 0.5, False) + F.dropout(x, 0.0, True), ["exp.default", "add.Tensor"]),
+        (  # torch 2.14 leaves dropout that drops nothing out itself: the last site is there always
+            lambda x: F.dropout(x.exp(), 0.5, False) + F.dropout(x, 0.0, True).mul(1.0),
+            ["exp.default", "add.Tensor"],
+        ),
     ],
 )
 def test_simplify_removes_what_cannot_matter(forward, left):
