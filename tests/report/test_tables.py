@@ -6,13 +6,15 @@ from hypothesis import strategies as st
 from lab.golden import check_golden
 from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 
+from kernelwright.core.blocks import Composition
 from kernelwright.core.evaluation import Check, Status
-from kernelwright.core.events import LoweringGaveUp, RunFinished
+from kernelwright.core.events import LoweringGaveUp, ModelTakenApart, RunFinished, TaskPrepared
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.markdown import MIN_TASKS, bench_markdown, summary_cells
 from kernelwright.report.measures import RatioInterval
 from kernelwright.report.story import tell
 from kernelwright.report.tables import (
+    COLLAPSED_FROM,
     BenchRow,
     Ending,
     bootstrap_geomean,
@@ -190,3 +192,50 @@ def test_picture_has_a_bar_for_each_success_and_a_word_for_each_failure() -> Non
     markup = bench_picture("example", rows())
     assert markup.count("<rect") == 2
     assert "failed: worker died" in markup
+
+
+def taken_apart(kinds: tuple[int, ...]) -> StubStore:
+    """Return a run whose winner is a network put together with these kinds of kernels."""
+    store = make_store()
+    *events, finished = store.events
+    assert isinstance(finished, RunFinished) and finished.winner is not None
+    way = Composition(candidate=finished.winner, kinds=kinds, is_compiled=True)
+    apart = ModelTakenApart(before_ms=2.0, after_ms=1.0, blocks=(), compositions=(way,))
+    return StubStore(store.record, [*events, apart, finished])
+
+
+def test_only_a_generated_kernel_is_a_success_and_networks_are_counted_apart() -> None:
+    with_kernel, alone = (row_of(taken_apart(kinds), "net") for kinds in ((0,), ()))
+    assert (with_kernel.ending, alone.ending) == (Ending.FASTER, Ending.COMPILED)
+    assert alone.is_success and alone.is_apart and alone.speedup_eager == with_kernel.speedup_eager
+    summary = summarise("all", [*rows(), with_kernel, alone])
+    assert (summary.n_faster, summary.n_compiled, summary.n_unchanged) == (2, 1, 1)
+    assert (summary.n_apart, summary.n_apart_faster) == (2, 1)
+    text = bench_markdown("n", [alone], [summary], date="d", command="c", environment={})
+    assert "| all | 2 of 5 | 1 | 1 | 1 |" in text
+    assert "| networks taken apart |" in text and "| 1 of 2 with a kernel |" in text
+
+
+def test_tasks_that_algebra_collapses_are_left_out_of_a_second_geomean() -> None:
+    plain, *_ = rows()
+    collapsed = plain.model_copy(
+        update={"algebra_gain": COLLAPSED_FROM, "speedup_eager": RatioInterval(96.0, 95.0, 97.0)}
+    )
+    halfway = plain.model_copy(update={"algebra_gain": 1.5})
+    summary = summarise("all", [plain, halfway, collapsed])
+    assert summary.n_collapsed == 1 and summary.eager is not None and summary.plain is not None
+    assert summary.plain.geomean == pytest.approx(6.0) and summary.eager.geomean > 12.0
+    assert summary.plain.low <= summary.plain.geomean <= summary.plain.high
+    text = bench_markdown("n", [collapsed], [summary], date="d", command="c", environment={})
+    assert "| algebra collapses | geomean / eager without these |" in text and "| 1 | 6.00x |" in text
+    assert summarise("all", [plain]).plain is None
+
+
+def test_what_algebra_leaves_is_taken_from_the_run() -> None:
+    store = make_store()
+    told = [
+        event.model_copy(update={"algebra_gain": 64.0}) if isinstance(event, TaskPrepared) else event
+        for event in store.events
+    ]
+    assert row_of(StubStore(store.record, told), "t").is_collapsed
+    assert not row_of(store, "t").is_collapsed

@@ -38,6 +38,8 @@ class TaskPrepared(Frozen):
     floors: tuple[Floor | None, ...]
     capture_error: str | None = None
     baselines_ms: dict[str, float] = Field(default_factory=dict)
+    algebra_gain: float | None = None
+    """Arithmetic of the graph over what rewrites leave of it; None: not captured, or not asked for."""
 
 
 class LoweringGaveUp(Frozen):

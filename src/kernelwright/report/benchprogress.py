@@ -118,4 +118,5 @@ def describe(row: BenchRow) -> str:
     spent = f" ({row.evaluations} evaluations, {duration(row.seconds)})"
     if row.ending is Ending.UNCHANGED:
         return f"nothing faster found: {row.detail}{spent}"
-    return f"{row.speedup_eager} over eager{compiled}{spent}"
+    by = "torch.compile alone: " if row.ending is Ending.COMPILED else ""
+    return f"{by}{row.speedup_eager} over eager{compiled}{spent}"

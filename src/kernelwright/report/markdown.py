@@ -7,10 +7,11 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.visible import visible_line
 from kernelwright.report.measures import RatioInterval, fact, millis, percent, times
 from kernelwright.report.table import Table
-from kernelwright.report.tables import NEAR_FLOOR, BenchRow, Summary, TaskSpread
+from kernelwright.report.tables import COLLAPSED_FROM, NEAR_FLOOR, BenchRow, Summary, TaskSpread
 
 SUMMARY_HEADER = (
-    "what", "success", "faster", "geomean / eager", "median", "mean", "geomean / torch.compile",
+    "what", "generated kernel", "torch.compile", "unchanged", "failed", "geomean / eager", "median", "mean",
+    "geomean / torch.compile",
     "fast_1", "fast_1.5", "fast_2", "slower than eager", "at or near the floor",
 )  # fmt: skip
 TASK_HEADER = (
@@ -77,11 +78,13 @@ def bench_reading(*, is_quick: bool) -> str:
     """Say how the figures of a bench are to be read."""
     how = " during the search" if is_quick else "; the winner was measured again in fresh processes"
     return (
-        f"Speedups are ratios of medians measured alternately{how}. An unchanged module counts as a success "
-        "at 1.00x. Geomeans have a 95 % bootstrap interval over tasks where there are at least "
-        f"{MIN_TASKS}: of fewer, resampling says nothing. fast_p is the share of all tasks that are right "
-        "and more than p times as fast as eager. At or near the floor means at least "
-        f"{percent(NEAR_FLOOR)} of the speed that the roofline floor allows."
+        f"Speedups are ratios of medians measured alternately{how}. Only a generated kernel is a success. In "
+        "geomeans an unchanged module counts at 1.00x, and one that torch.compile alone made faster at its "
+        "own figure. Algebra collapses a task where rewrites of the graph leave at most "
+        f"{percent(1 / COLLAPSED_FROM)} of the arithmetic of its products and convolutions. Geomeans have a "
+        f"95 % bootstrap interval over tasks where there are at least {MIN_TASKS}: of fewer, resampling says "
+        "nothing. fast_p is the share of all tasks that are right and more than p times as fast as eager. At "
+        f"or near the floor means at least {percent(NEAR_FLOOR)} of the speed that the roofline floor allows."
     )
 
 
@@ -93,11 +96,20 @@ def by_group(rows: Sequence[BenchRow]) -> dict[str, list[BenchRow]]:
 def summary_table(rows: Sequence[BenchRow], summaries: Sequence[Summary]) -> Table:
     """Return the sums; where there are further baselines, with a column for each and one for the fastest."""
     further = _further(rows)
+    header: list[str] = [*SUMMARY_HEADER, *(f"geomean / {name}" for name in further)]
     cells = [
-        (*summary_cells(s), *(_spread(s.best if name == FASTEST else s.over.get(name)) for name in further))
+        [*summary_cells(s), *(_spread(s.best if name == FASTEST else s.over.get(name)) for name in further)]
         for s in summaries
     ]
-    return Table((*SUMMARY_HEADER, *(f"geomean / {name}" for name in further)), cells)
+    if any(s.n_collapsed for s in summaries):
+        header += ["algebra collapses", "geomean / eager without these"]
+        for line, s in zip(cells, summaries, strict=True):
+            line += [str(s.n_collapsed), _spread(s.plain if s.n_collapsed else s.eager)]
+    if any(s.n_apart for s in summaries):
+        header.append("networks taken apart")
+        for line, s in zip(cells, summaries, strict=True):
+            line.append(f"{s.n_apart_faster} of {s.n_apart} with a kernel" if s.n_apart else "")
+    return Table(header, cells)
 
 
 def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
@@ -179,8 +191,10 @@ def summary_cells(summary: Summary) -> tuple[str, ...]:
     near = f"{summary.n_near_floor} of {summary.n_with_floor}" if summary.n_with_floor else "unknown"
     return (
         summary.name,
-        f"{summary.n_success} of {summary.n_tasks}",
-        str(summary.n_faster),
+        f"{summary.n_faster} of {summary.n_tasks}",
+        str(summary.n_compiled),
+        str(summary.n_unchanged),
+        str(summary.n_tasks - summary.n_success),
         _spread(eager),
         times(eager.median) if eager else "",
         times(eager.mean) if eager else "",

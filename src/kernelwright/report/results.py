@@ -125,7 +125,7 @@ class BenchResult(Results):
         """See Results."""
         return [
             Table(markdown.TASK_HEADER, [markdown.row_cells(row) for row in self.rows]),
-            Table(markdown.SUMMARY_HEADER, [markdown.summary_cells(one) for one in self.summaries]),
+            markdown.summary_table(self.rows, self.summaries),
         ]
 
     def __repr__(self) -> str:

@@ -25,6 +25,8 @@ FAST_P = (0.0, 0.8, 1.0, 1.5, 2.0)
 Source: KernelBench, ``score.py``; strict comparison, all tasks in the denominator."""
 NEAR_FLOOR = 0.8
 """Fraction of the roofline floor from which a task counts as at or near it; our choice."""
+COLLAPSED_FROM = 2.0
+"""Arithmetic over what rewrites leave of it, from which algebra collapses a task; our choice."""
 RESAMPLES = 2000
 EAGER, TORCH_COMPILE = "eager", "torch_compile"
 """Baselines with a column of their own."""
@@ -34,7 +36,9 @@ class Ending(StrEnum):
     """How a task's run ended."""
 
     FASTER = "faster"
-    """A verified kernel was delivered."""
+    """A verified kernel was delivered. It alone is a success of ours."""
+    COMPILED = "compiled"
+    """The model was delivered under torch.compile, with no kernel of ours in it."""
     UNCHANGED = "unchanged"
     """Nothing faster was found; the module stays as it is, which is right by definition."""
     FAILED = "failed"
@@ -67,6 +71,10 @@ class BenchRow(Frozen):
     delivered_ms: float | None = None
     evaluations: int = 0
     seconds: float = 0.0
+    is_apart: bool = False
+    """It is a network that was taken apart into blocks."""
+    algebra_gain: float | None = None
+    """Its arithmetic over what rewrites leave of it; None where that is not known."""
     compiler: str = ""
     """What kept the compiler from its work: the module was not captured, or lowering gave up, and why."""
 
@@ -82,6 +90,11 @@ class BenchRow(Frozen):
     def is_success(self) -> bool:
         """True when what was delivered is verified or unchanged."""
         return self.ending is not Ending.FAILED
+
+    @property
+    def is_collapsed(self) -> bool:
+        """True where algebra alone makes most of the arithmetic needless."""
+        return self.algebra_gain is not None and self.algebra_gain >= COLLAPSED_FROM
 
     @property
     def over_best(self) -> tuple[str, RatioInterval] | None:
@@ -117,9 +130,21 @@ class Summary(Frozen):
     name: str
     n_tasks: int
     n_success: int
+    """Verified or unchanged."""
     n_faster: int
+    """With a generated kernel: these alone are successes of ours."""
+    n_compiled: int = 0
+    """Delivered under torch.compile, without a kernel."""
     n_unchanged: int
+    n_apart: int = 0
+    """Networks that were taken apart, ..."""
+    n_apart_faster: int = 0
+    """... and those of them that have a generated kernel."""
+    n_collapsed: int = 0
+    """Algebra makes most of the arithmetic needless."""
     eager: TaskSpread | None
+    plain: TaskSpread | None = None
+    """Over eager, without the collapsed ones; None where there is none of them."""
     compiled: TaskSpread | None
     over: dict[str, TaskSpread] = Field(default_factory=dict)
     """The same over further baselines, by name."""
@@ -156,6 +181,8 @@ def row_from_story(
         detail=failure or (finished.reason if finished else "not finished"),
         evaluations=finished.spent.evaluations if finished else len(story.evaluated),
         seconds=finished.spent.seconds if finished else 0.0,
+        is_apart=story.apart is not None,
+        algebra_gain=story.prepared.algebra_gain if story.prepared else None,
         compiler=story.compiler,
     )
     if finished is None or failure is not None:
@@ -167,7 +194,7 @@ def row_from_story(
         return row
     return row.model_copy(
         update={
-            "ending": Ending.FASTER,
+            "ending": Ending.FASTER if _has_kernel(story, finished.winner) else Ending.COMPILED,
             "speedup_eager": speedup_over(evaluation, EAGER),
             "speedup_compile": speedup_over(evaluation, TORCH_COMPILE),
             "speedups": {
@@ -179,6 +206,12 @@ def row_from_story(
             "delivered_ms": latency_ms(evaluation),
         }
     )
+
+
+def _has_kernel(story: Story, winner: str) -> bool:
+    """Say whether a winner has a generated kernel: a model may be delivered under torch.compile alone."""
+    ways = story.apart.compositions if story.apart is not None else ()
+    return all(way.kinds for way in ways if way.candidate == winner)
 
 
 def _unchanged(story: Story) -> dict[str, object]:
@@ -221,6 +254,7 @@ def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
     """Sum up rows; speedups count over successful tasks, shares over all of them."""
     won = [row for row in rows if row.is_success]
     eager = [row.speedup_eager.ratio for row in won if row.speedup_eager is not None]
+    plain = [r.speedup_eager.ratio for r in won if r.speedup_eager is not None and not r.is_collapsed]
     compiled = [row.speedup_compile.ratio for row in won if row.speedup_compile is not None]
     further: dict[str, list[float]] = {}
     for row in won:
@@ -232,8 +266,13 @@ def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
         n_tasks=len(rows),
         n_success=len(won),
         n_faster=sum(row.ending is Ending.FASTER for row in rows),
+        n_compiled=sum(row.ending is Ending.COMPILED for row in rows),
         n_unchanged=sum(row.ending is Ending.UNCHANGED for row in rows),
+        n_apart=sum(row.is_apart for row in rows),
+        n_apart_faster=sum(row.is_apart and row.ending is Ending.FASTER for row in rows),
+        n_collapsed=sum(row.is_collapsed for row in rows),
         eager=spread(eager),
+        plain=spread(plain) if len(plain) < len(eager) else None,
         compiled=spread(compiled),
         best=spread([best[1].ratio for row in won if (best := row.over_best)]),
         over={baseline: found for baseline, ratios in further.items() if (found := spread(ratios))},

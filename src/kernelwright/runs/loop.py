@@ -28,6 +28,7 @@ from kernelwright.core.learned import ArchivedPlan
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.spans import SpanValue, span
+from kernelwright.ir.algebra import algebra_gain
 from kernelwright.memory.study import study
 from kernelwright.runs import finalists
 from kernelwright.runs.closing import LEAST_EVALUATIONS
@@ -242,7 +243,10 @@ class _Loop:
             context = self._desk(problem, session)
             context.emit(
                 TaskPrepared(
-                    floors=floors, capture_error=capture_error, baselines_ms=dict(session.baseline_ms)
+                    floors=floors,
+                    capture_error=capture_error,
+                    baselines_ms=dict(session.baseline_ms),
+                    algebra_gain=self._algebra_gain(problem),
                 )
             )
             context.tell_given_up(lowering_failures(problem))
@@ -260,6 +264,11 @@ class _Loop:
         plan = self._archived(problem, winner, evaluation)
         self.journal.close(finished, tuple(self.state.outcomes.values()), plan)
         return finished
+
+    def _algebra_gain(self, problem: Problem) -> float | None:
+        """Return what algebra makes of the main workload, where runs are counted together; None elsewhere."""
+        captured = problem.captured.get(problem.main_workload)
+        return algebra_gain(captured) if captured is not None and self.spec.experiment is not None else None
 
     def _archived(
         self, problem: Problem, winner: Candidate | None, evaluation: Evaluation | None
