@@ -21,6 +21,7 @@ from torch.autograd import forward_ad
 from torch.nn.modules import module as torch_modules
 
 from .aliases import INPUT, RESULT, without_views
+from .calls import SOMEWHERE, NotVerifiedError
 from .contract import (
     Case,
     Contract,
@@ -126,6 +127,8 @@ class _Generator:
             "is_apart": is_apart,
             "same_attribute": same_attribute,
             "version_of": version_of,
+            "NotVerifiedError": NotVerifiedError,
+            "SOMEWHERE": SOMEWHERE,
             "needs_gradients": needs_gradients,
             "forward_ad": forward_ad,
             "is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
@@ -491,7 +494,12 @@ class _Generator:
                 f"            out = operator({', '.join([*leaves, *weights])})",
                 f"            return {self._built(case.result, self._traced_results(case))}",
             ]
-        return [*lines, "    return original(self, *args, **kwargs)"]
+        return [
+            *lines,
+            f"    if (SOMEWHERE['strict'] or self.{OWN}.counts.strict) and self._kernelwright_is_strict():",
+            "        raise NotVerifiedError('the original would run; call it uncompiled to see why')",
+            "    return original(self, *args, **kwargs)",
+        ]
 
     def _traced_results(self, case: Case) -> list[str]:
         """Return expressions of a case's results; a graph would hold the places of views as they are now."""
