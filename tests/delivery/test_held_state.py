@@ -1,5 +1,6 @@
 """What a module holds, what becomes of it, and how it is copied: kernel, original and every copy agree."""
 
+import contextlib
 import copy
 import functools
 import pickle
@@ -478,6 +479,30 @@ def test_two_runtimes_in_one_process_share_what_belongs_to_the_process(
         torch.testing.assert_close(module(x()), want)
         assert isinstance(copy.deepcopy(module), Held)
         assert shipped.report(module).kernel_calls == kernelwright.report(module).kernel_calls
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_strict_mode_raises_in_compiled_graphs(home: Path, is_own: bool) -> None:
+    fast = copy.deepcopy(made_of(Held, home).module)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        compiled = torch.compile(fast, backend="eager")
+        want = compiled(x())
+        torch.testing.assert_close(compiled(x()[:2]), want[:2])
+        with contextlib.ExitStack() as stack:
+            if is_own:
+                fast._kernelwright.counts.strict = True
+            else:
+                stack.enter_context(kernelwright.strict())
+            torch.testing.assert_close(compiled(x()), want)
+            with pytest.raises(kernelwright.NotVerifiedError):
+                compiled(x()[:2])
+            with pytest.raises(Exception, match="original would run"):
+                torch.compile(fast, backend="eager", fullgraph=True)(x()[:2])
+            with pytest.raises(kernelwright.NotVerifiedError):
+                torch.export.export(fast, (x()[:2],), strict=False)
+        fast._kernelwright.counts.strict = False
+        torch.testing.assert_close(compiled(x()[:2]), want[:2])
 
 
 def test_advice_does_not_end_a_program_in_which_warnings_are_errors(home: Path, caplog: Any) -> None:

@@ -56,6 +56,8 @@ from kernelwright.ir.lower.family import dims_of
 from kernelwright.tasks.dynamic import example_workloads
 from kernelwright.tasks.namespace import bind_source, draw_inputs, load_namespace
 
+RANDOM = "the state of random generators"
+
 
 @dataclass(frozen=True)
 class ExampleCall:
@@ -317,7 +319,7 @@ def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str
     names = touched.keys() | touchable.keys()
     effects = {name for name in names if touched.get(name) != touchable.get(name)}
     effects |= {name for name in before.keys() | after.keys() if after.get(name) is not before.get(name)}
-    effects |= {"the state of random generators"} if has_drawn else set()
+    effects |= {RANDOM} if has_drawn else set()
     effects |= {name for name, value in _arguments_of(module, call).items() if value != given[name]}
     return result, changed, effects, held_tensors(apart)
 

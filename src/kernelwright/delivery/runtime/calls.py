@@ -20,6 +20,9 @@ _shared = sys.modules.setdefault("kernelwright_shared", ModuleType("kernelwright
 _strict: contextvars.ContextVar[bool] = _shared.setdefault(
     "strict", contextvars.ContextVar("kernelwright_strict", default=False)
 )
+SOMEWHERE: dict[str, bool] = _shared.setdefault("strict_somewhere", {"strict": False})
+"""Whether a thread is in strict mode, which graphs of compilers can guard on."""
+_strict_threads: list[object] = _shared.setdefault("strict_threads", [])
 OPERATOR_CALLS: Counter[str] = _shared.setdefault("operator_calls", Counter())
 """By digest, as the operators: a kernel that is loaded twice has one."""
 
@@ -110,11 +113,15 @@ def is_strict_here() -> bool:
 @contextlib.contextmanager
 def strict() -> Iterator[None]:
     """Raise NotVerifiedError, in this thread, wherever a delivered module would run its original."""
-    token = _strict.set(True)
+    token, entered = _strict.set(True), object()
+    _strict_threads.append(entered)
+    SOMEWHERE["strict"] = True
     try:
         yield
     finally:
         _strict.reset(token)
+        _strict_threads.remove(entered)
+        SOMEWHERE["strict"] = bool(_strict_threads)
 
 
 def report(module: nn.Module) -> CallReport:

@@ -21,6 +21,7 @@ from torch.autograd import forward_ad
 from torch.nn.modules import module as torch_modules
 
 from .aliases import INPUT, RESULT, without_views
+from .calls import SOMEWHERE, NotVerifiedError
 from .contract import (
     Case,
     Contract,
@@ -130,6 +131,8 @@ class _Generator:
             "is_apart": is_apart,
             "same_attribute": same_attribute,
             "version_of": version_of,
+            "NotVerifiedError": NotVerifiedError,
+            "SOMEWHERE": SOMEWHERE,
             "needs_gradients": needs_gradients,
             "forward_ad": forward_ad,
             "is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
@@ -439,6 +442,9 @@ class _Generator:
         is_object = not is_mapping and hasattr(kind, "__dataclass_fields__")
         if is_mapping:  # in this order, which forward may go by
             terms.append(f"[*{value}] == {list(structure.keys)!r}")
+            kinds = [type(key) for key in structure.keys]
+            if {*kinds} - {str}:  # 1, 1.0 and True are equal
+                terms.append(f"[*map(type, {value})] == {self.constant(kinds)}")
         elif not is_object:
             terms.append(f"len({value}) == {len(structure.keys)}")
         for key, item in zip(structure.keys, structure.items, strict=True):
@@ -502,7 +508,12 @@ class _Generator:
                 f"            out = {self._operator(number)}({', '.join([*leaves, *weights])})",
                 f"            return {self._built(case.result, self._traced_results(case))}",
             ]
-        return [*lines, "    return original(self, *args, **kwargs)"]
+        return [
+            *lines,
+            f"    if (SOMEWHERE['strict'] or self.{OWN}.counts.strict) and self._kernelwright_is_strict():",
+            "        raise NotVerifiedError('the original would run; call it uncompiled to see why')",
+            "    return original(self, *args, **kwargs)",
+        ]
 
     def _traced_results(self, case: Case) -> list[str]:
         """Return expressions of a case's results; a graph would hold the places of views as they are now."""

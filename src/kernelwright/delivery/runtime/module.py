@@ -198,6 +198,7 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
             "_kernelwright_operators": operators,
             "_kernelwright_holds": _kernelwright_holds,
             "_kernelwright_needs_hidden": _kernelwright_needs_hidden,
+            "_kernelwright_is_strict": _kernelwright_is_strict,
         }
         if not hasattr(kind, "report"):
             members["report"] = _Report()
@@ -220,7 +221,12 @@ def _kernelwright_needs_hidden(self: nn.Module) -> bool:
     return needs_gradients(hidden_tensors(_state(self).kernel.contract, self))
 
 
-for _constant in (_kernelwright_holds, _kernelwright_needs_hidden):
+def _kernelwright_is_strict(self: nn.Module) -> bool:
+    """Say, while a tracer is at work, whether the original must not run."""
+    return _state(self).counts.strict or is_strict_here()
+
+
+for _constant in (_kernelwright_holds, _kernelwright_needs_hidden, _kernelwright_is_strict):
     _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result
 
 
