@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.events import StepMode
+from kernelwright.methods import find_recipe
 from kernelwright.methods.cupilot import CuPilotPolicy, individuals
 from kernelwright.runs.view import Attempt, RunView, Selection
 
@@ -193,3 +194,14 @@ def _check(policy: CuPilotPolicy, view: RunView, selection: Selection) -> None:
         assert selection.base not in verified | view.exhausted
     elif selection.mode == "populate":
         assert selection.base in verified
+
+
+def test_the_published_population_fits_its_budget() -> None:
+    policy = find_recipe("cupilot-published").make_policy(0)
+    world = World(lambda n: 1.0 + n / 100)
+    while (selection := policy.select(world.view)).mode != "stop":
+        world.play(selection, selection.count)
+    sizes = [selection.count for selection in world.selections if selection.mode == "populate"]
+    assert sizes == [50, 37, 37, 37]
+    granted = find_recipe("cupilot-published").budget.evaluations
+    assert granted is not None and 300 < len(world.view.attempts) <= granted

@@ -218,6 +218,20 @@ def test_a_failure_is_told_once(broken: Situation, skills: dict[str, Skill]) -> 
     assert shown("debugger_repair", PromptInput(broken, skills)).count("error 2.1, allowed 3.4e-06") == 1
 
 
+def test_the_table_of_timings_alone_has_a_column_for_each_workload(situation: Situation) -> None:
+    """What the scientist sees: small and large inputs side by side, and a kernel that was not timed."""
+    fast = fake_evaluation(BASE, TASK, 2.0)
+    (only,) = fast.results
+    large = only.candidate.model_copy(update={"median_ms": 40.0})
+    results = (only, only.model_copy(update={"workload": "large", "candidate": large}))
+    both = Node(BASE, fast.model_copy(update={"results": results}), "base")
+    told = replace(situation, timings_only=True, run=(both, Node(BROKEN, failing_evaluation(), "run")))
+    ((_, text),) = SECTIONS["timings"](PromptInput(told))
+    head, _, row, failing = [line for line in text.splitlines() if line.startswith("|")]
+    assert "| default (ms) | large (ms) |" in head
+    assert row.split(" | ")[4] == "40" and failing.split(" | ")[3:5] == ["-", "-"]
+
+
 def test_the_floor_says_which_arithmetic_it_assumes(situation: Situation) -> None:
     ((_, of_memory),) = SECTIONS["floor"](PromptInput(situation))
     floors = {
