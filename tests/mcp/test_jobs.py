@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tests.mcp.test_loop import TASK
 
-from kernelwright.core.errors import UserError
+from kernelwright.core.errors import MachineError, UserError
 from kernelwright.mcp.answers import Answer
 from kernelwright.mcp.jobs import JOBS, JobContext
-from kernelwright.settings import load_settings
+from kernelwright.settings import Settings, load_settings
 
 pytestmark = pytest.mark.slow
 
@@ -47,3 +47,20 @@ def test_what_a_kernel_leaves_open_is_tuned(tmp_path: Path) -> None:
     found = ask(tmp_path, "tune", task=TASK, kernel=kernel, options={"seconds": 20}).model_dump()
     assert found["values"] == {"WAY": 1} and found["points"] == 2
     assert found["verdict"]["verified"]
+
+
+def test_a_store_without_runs_recalls_nothing(tmp_path: Path) -> None:
+    where = Settings(tmp_path, tmp_path, f"{tmp_path}/runs.db")
+    found = JOBS["memory_recall"](JobContext(where, lambda line: None), task=TASK, count=2).model_dump()
+    assert found["next"] and not any(found[name] for name in ("findings", "plans"))
+
+
+def test_a_kernel_for_a_gpu_is_inspected_or_says_what_is_missing(tmp_path: Path) -> None:
+    source = "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }"
+    kernel = f"from torch.utils.cpp_extension import load_inline\nm = load_inline('m', '', {source!r})\n"
+    try:
+        (report,) = ask(tmp_path, "inspect", kernel=kernel, gpus=["sm_90"]).model_dump()["gpus"]
+    except (UserError, MachineError) as error:
+        assert "install" in str(error)
+    else:
+        assert report["can_run"] and [one["kernel"] for one in report["kernels"]] == ["twice"]

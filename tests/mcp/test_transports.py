@@ -101,3 +101,19 @@ def test_a_cancelled_search_leaves_a_run_that_can_be_carried_on(tmp_path: Path) 
     run_id, ended = anyio.run(talk)
     assert not ended.is_error, ended
     assert ended.structured_content["run_id"] == run_id
+
+
+def test_pages_from_elsewhere_and_other_names_are_refused_over_http(tmp_path: Path) -> None:
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    with served(tmp_path, KERNELWRIGHT_MCP_TOKEN=TOKEN) as url, httpx2.Client() as http:
+        assert url.endswith("/mcp")
+        assert http.post(url, json={}, headers={**token, "Origin": "https://example.org"}).status_code == 403
+        assert http.post(url, json={}, headers={**token, "Host": "example.org"}).status_code == 421
+        own = url.removesuffix("/mcp")
+        assert http.post(url, json={}, headers={**token, "Origin": own}).status_code not in (401, 403, 421)
+
+
+def test_the_skill_for_agents_is_copied(tmp_path: Path) -> None:
+    command = [sys.executable, *COMMAND, "--install-skill", str(tmp_path / "skills")]
+    subprocess.run(command, env=environment(tmp_path), check=True, capture_output=True)
+    assert "evaluate" in (tmp_path / "skills" / "kernelwright" / "SKILL.md").read_text()
