@@ -33,6 +33,8 @@ from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 BRING = f"{__name__}:bring"
 PROCESSOR = "FLEET_STUB_PROCESSOR"
 """Environment variable: what the machine of a worker is called."""
+WAITS_HERE = "FLEET_STUB_WAITS"
+"""Environment variable: ``waits`` of the workers of one node, which is slow then."""
 PATIENCE = FleetPatience(lost_s=60.0, busy_s=60.0, answer_s=120.0)
 """A test that waits this long has failed."""
 
@@ -62,6 +64,8 @@ def order_for(script: FleetScript, device: str = "cpu") -> WorkerOrder:
 def bring(order: WorkerOrder) -> WorkerSetup:
     """Return a stub in the place of the referee."""
     script = FleetScript.model_validate_json(order.argument)
+    if WAITS_HERE in os.environ:
+        script = script.model_copy(update={"waits": os.environ[WAITS_HERE]})
     machine = Machine(processor=os.environ.get(PROCESSOR, "stub"), cores=1, peaks=PEAKS)
 
     def start() -> AbstractContextManager["_StubReferee"]:

@@ -17,7 +17,6 @@ import datetime
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -107,9 +106,12 @@ def tested(inside: Path, report: Path, tests: list[str], jobs: str) -> Row:
 def try_pair(python: str, torch: str, tests: list[str], jobs: str, work: Path) -> Row:
     """Return the row of one pair."""
     row: Row = {"date": datetime.date.today().isoformat(), "python": python, "torch": torch, "tests": tests}
-    if shutil.which(python) is None:
+    try:
+        row["python"] = run(
+            "python", python, "-c", "import platform; print(platform.python_version())"
+        ).strip()
+    except (Failed, OSError):  # pyenv has a name for a Python that may not be run
         return row | {"python": Path(python).name.removeprefix("python"), "outcome": "untried"}
-    row["python"] = run("python", python, "-c", "import platform; print(platform.python_version())").strip()
     folder = work / f"python{row['python']}-torch{torch}"
     try:
         inside = installed(python, torch, folder)

@@ -28,6 +28,8 @@ def stub_commands(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             if word.startswith("--junit-xml="):
                 Path(word.removeprefix("--junit-xml=")).write_text(how["report"], encoding="utf-8")
                 return SimpleNamespace(returncode=how["code"])
+        if words[0] in ("python3.99", "python3.100"):
+            raise FileNotFoundError(words[0])
         if "venv" in words:
             Path(words[-1]).mkdir(parents=True)
         if any(how["fails"] in word for word in words):
@@ -76,6 +78,14 @@ def test_what_cannot_be_installed_says_why_without_names_of_places(
 def test_a_python_that_is_not_there_is_untried(tried: Any) -> None:
     code, (row,) = tried("--python", "python3.99")
     assert (code, row["python"], row["outcome"]) == (0, "3.99", "untried")
+
+
+def test_a_name_that_runs_no_python_is_untried(tmp_path: Path, tried: Any) -> None:
+    shim = tmp_path / "python3.98"
+    shim.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
+    shim.chmod(0o755)
+    code, (row,) = tried("--python", str(shim))
+    assert (code, row["python"], row["outcome"]) == (0, "3.98", "untried")
 
 
 def test_tests_that_do_not_end_are_no_count(stub_commands: dict[str, Any], tried: Any) -> None:

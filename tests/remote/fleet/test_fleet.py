@@ -55,7 +55,7 @@ def test_a_device_is_one_run_s_until_it_is_given_back() -> None:
     assert fleet.wait_for(anywhere) is place.seat
 
 
-def test_a_task_is_sent_once_however_many_candidates_it_has() -> None:
+def test_tasks_and_candidates_travel_once_as_values() -> None:
     cluster = FakeCluster(["one"])
     with fake_fleet(cluster, FleetScript()) as fleet:
         evaluator = FleetEvaluator(place_on(fleet))
@@ -63,7 +63,16 @@ def test_a_task_is_sent_once_however_many_candidates_it_has() -> None:
             session = evaluator.open(TASK)
             for name in "abc":
                 session.evaluate(Candidate(source=name))
-    assert len(cluster.sent) == 1
+            session.evaluate(Candidate(source="a"), final=True)
+    assert len(cluster.sent) == len(set(cluster.sent)) == 4
+
+
+def test_what_was_sent_long_ago_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.remote.fleet.fleet.MAX_SENT", 2)
+    with fake_fleet(cluster := FakeCluster(["one"]), FleetScript()) as fleet:
+        for text in ("a", "b", "a", "c", "a", "b"):
+            fleet.send(text)
+    assert cluster.sent == ["a", "b", "c", "b"]
 
 
 def test_the_same_question_is_judged_once(tmp_path: Path) -> None:

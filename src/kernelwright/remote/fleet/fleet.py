@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ MAX_DEATHS = 3
 LOOK_S = 0.2
 """Seconds between two looks at the cluster while nothing happens; ours."""
 CLOSE_S = 5.0
+MAX_SENT = 1024
+"""Tasks and candidates that the cluster keeps for later questions; ours."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,8 @@ class Fleet:
     _seats: dict[FleetDevice, WorkerSeat] = field(default_factory=dict)
     _moving: list[Machine] = field(default_factory=list)
     """What runs need that have lost their device: they come first."""
-    _sent: dict[str, object] = field(default_factory=dict)
-    """Texts by hash of their content, as the cluster knows them."""
+    _sent: OrderedDict[str, object] = field(default_factory=OrderedDict)
+    """Texts by hash of their content, as the cluster knows them; those used last."""
 
     def look(self) -> None:
         """Take in what has changed: new nodes, lost ones, workers that are ready or have died.
@@ -212,10 +215,13 @@ class Fleet:
         )
 
     def send(self, text: str) -> object:
-        """Return a text as workers can be given it; the same text is sent once."""
+        """Return a text as workers can be given it; the same text is sent once while it is in use."""
         name = content_hash(text)
         if name not in self._sent:
             self._sent[name] = self.cluster.put(text)
+        self._sent.move_to_end(name)
+        while len(self._sent) > MAX_SENT:
+            self._sent.popitem(last=False)
         return self._sent[name]
 
     def stop(self) -> None:

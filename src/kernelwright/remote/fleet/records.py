@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
-from kernelwright.core.candidate import Candidate
 from kernelwright.core.digest import content_digest
 from kernelwright.core.finalists import Alternation
-from kernelwright.core.frozen import Frozen
+from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.machine import Machine
 from kernelwright.core.policy import Policy
+from kernelwright.core.roofline import Floor
 from kernelwright.core.version import __version__
 from kernelwright.remote.records import RequestProblem
 
@@ -53,10 +53,27 @@ class Admission(Frozen):
     problem: RequestProblem | None = None
 
 
-class AlternationRequest(Frozen):
-    """Finalists to be timed in turn."""
+class Question(Frozen):
+    """How a candidate is to be judged; the task and the candidate travel as values of their own."""
 
-    candidates: tuple[Candidate, ...]
+    task_id: str
+    candidate_id: str
+    final: bool = False
+    floors: dict[str, Floor] = Field(default_factory=dict)
+    """Workload -> floor. Only its ``work`` counts where the worker knows its peaks."""
+    baselines: tuple[str, ...] = ("eager",)
+    attempt: str = ""
+    """Any text: the same question under another one is measured again."""
+
+    @property
+    def id(self) -> str:
+        """Hash over all of it: a question that is asked again has the same."""
+        return content_hash("question", self.model_dump_json())
+
+
+class AlternationRequest(Frozen):
+    """How finalists, which travel as values of their own, are to be timed in turn."""
+
     limit_s: float | None = None
 
 

@@ -17,10 +17,10 @@ from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.remote.fleet.cluster import PendingAnswer, WorkerLost
 from kernelwright.remote.fleet.fleet import MAX_DEATHS, Fleet, WorkerSeat
-from kernelwright.remote.fleet.records import Admission, AlternationAnswer, AlternationRequest
+from kernelwright.remote.fleet.records import Admission, AlternationAnswer, AlternationRequest, Question
 from kernelwright.remote.portable import require_portable
 from kernelwright.remote.problems import error_of
-from kernelwright.remote.records import EvaluationAnswer, EvaluationRequest
+from kernelwright.remote.records import EvaluationAnswer
 
 POLL_S = 0.25
 """Seconds after which a wait looks whether it is to end; ours."""
@@ -130,17 +130,17 @@ class FleetSession:
             TaskError: the reference failed.
             MachineError: see ``FleetPlace.ask``; or the worker failed.
         """
-        request = EvaluationRequest(
+        question = Question(
             task_id=self._task.id,
-            candidate=candidate,
+            candidate_id=candidate.id,
             final=final,
             floors=dict(floors or {}),
             baselines=tuple(baselines),
             attempt=self._attempt,
         )
         what = f"candidate {candidate.id}"
-        text = self._place.ask(what, "evaluate", self._text, request.model_dump_json())
-        answer = EvaluationAnswer.model_validate_json(text)
+        values = (self._text, self._sent(candidate), question.model_dump_json())
+        answer = EvaluationAnswer.model_validate_json(self._place.ask(what, "evaluate", *values))
         if answer.problem is not None:
             raise error_of(answer.problem)
         found, wanted = answer.evaluation, (self._task.id, candidate.id, final)
@@ -150,12 +150,16 @@ class FleetSession:
 
     def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
         """Return how these candidates were timed in turn, None where that could not be."""
-        request = AlternationRequest(candidates=tuple(candidates), limit_s=limit_s)
-        text = self._place.ask("the finalists", "alternate", self._text, request.model_dump_json())
+        request = AlternationRequest(limit_s=limit_s).model_dump_json()
+        sent = map(self._sent, candidates)
+        text = self._place.ask("the finalists", "alternate", self._text, request, *sent)
         answer = AlternationAnswer.model_validate_json(text)
         if answer.problem is not None:
             raise error_of(answer.problem)
         return answer.alternation
+
+    def _sent(self, candidate: Candidate) -> object:
+        return self._place.fleet.send(candidate.model_dump_json())
 
     def __enter__(self) -> Self:
         return self

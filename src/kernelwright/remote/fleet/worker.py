@@ -17,12 +17,13 @@ from kernelwright.remote.fleet.records import (
     AlternationAnswer,
     AlternationRequest,
     Beginning,
+    Question,
     WorkerOrder,
     WorkerVersion,
 )
 from kernelwright.remote.floors import floors_here
 from kernelwright.remote.problems import problem_of
-from kernelwright.remote.records import EvaluationAnswer, EvaluationRequest, JobState
+from kernelwright.remote.records import EvaluationAnswer, JobState
 from kernelwright.remote.sessions import Opens, Sessions
 from kernelwright.remote.targets import target_problem
 from kernelwright.runs.evaluator import AlternatingSession, Session
@@ -76,15 +77,15 @@ class RefereeActor:
         except Exception as error:  # the border
             return Admission(problem=problem_of(error)).model_dump_json()
 
-    def evaluate(self, task: str, request: str) -> str:
-        """Judge a candidate; returns an ``EvaluationAnswer``, the same for the same request."""
-        wanted = EvaluationRequest.model_validate_json(request)
-        name = wanted.id_for("")
+    def evaluate(self, task: str, candidate: str, question: str) -> str:
+        """Judge a candidate; returns an ``EvaluationAnswer``, the same for the same ``Question``."""
+        wanted = Question.model_validate_json(question)
+        name = wanted.id
         known = self._settled.get(name)
         if known is not None:
             return known
         try:
-            answer = self._judge(name, self._task(task), wanted)
+            answer = self._judge(self._task(task), Candidate.model_validate_json(candidate), wanted)
         except Exception as error:  # the border
             failed = EvaluationAnswer(id=name, state=JobState.FAILED, problem=problem_of(error))
             return failed.model_dump_json()
@@ -93,11 +94,12 @@ class RefereeActor:
             self._settled.popitem(last=False)
         return answer
 
-    def alternate(self, task: str, request: str) -> str:
+    def alternate(self, task: str, request: str, *candidates: str) -> str:
         """Time finalists in turn; returns an ``AlternationAnswer``."""
         try:
             wanted = AlternationRequest.model_validate_json(request)
-            found = self._alternate(self._task(task), wanted.candidates, wanted.limit_s)
+            finalists = tuple(map(Candidate.model_validate_json, candidates))
+            found = self._alternate(self._task(task), finalists, wanted.limit_s)
             return AlternationAnswer(alternation=found).model_dump_json()
         except Exception as error:  # the border
             return AlternationAnswer(problem=problem_of(error)).model_dump_json()
@@ -108,18 +110,18 @@ class RefereeActor:
             self._sessions.close()
         return ""
 
-    def _judge(self, name: str, task: Task, wanted: EvaluationRequest) -> str:
+    def _judge(self, task: Task, candidate: Candidate, wanted: Question) -> str:
         assert self._setup is not None
-        if problem := target_problem(wanted.candidate.target, self._device):
+        if problem := target_problem(candidate.target, self._device):
             raise UserError(problem)
         evaluation = self._open().evaluate(
             task,
-            wanted.candidate,
+            candidate,
             final=wanted.final,
             floors=floors_here(wanted.floors, self._setup.peaks),
             baselines=wanted.baselines,
         )
-        return EvaluationAnswer(id=name, state=JobState.DONE, evaluation=evaluation).model_dump_json()
+        return EvaluationAnswer(id=wanted.id, state=JobState.DONE, evaluation=evaluation).model_dump_json()
 
     def _alternate(
         self, task: Task, candidates: tuple[Candidate, ...], limit_s: float | None
