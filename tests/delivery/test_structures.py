@@ -64,7 +64,7 @@ def tensor(seed: int) -> torch.Tensor:
 
 
 def example() -> tuple[tuple[Any, ...], dict[str, Any]]:
-    state = (tensor(1), {"c": tensor(2)})
+    state = (tensor(1), {"c": tensor(2), 1: tensor(5)})
     return (tensor(0), state, tensor(3)), {"scale": 3.0, "late": tensor(4)}
 
 
@@ -97,7 +97,7 @@ def test_the_kernel_runs_and_its_result_has_the_original_s_structure(made: Any) 
 
 
 CHANGES = st.sampled_from(
-    ["scale", "list", "key", "more", "fewer", "none", "ordered", "named", "late", "type"]
+    ["scale", "list", "key", "equal", "more", "fewer", "none", "ordered", "named", "late", "type"]
 )
 
 
@@ -114,6 +114,8 @@ def test_other_structures_run_the_original(made: Any, changes: set[str], order: 
         state = (hidden, OrderedDict(cell))
     if "key" in changes:
         state = (hidden, {**cell, "d": x})
+    if "equal" in changes:  # 1 and True are equal
+        state = (hidden, {"c": cell["c"], True: cell[1]})
     if "named" in changes:
         state = Pair(hidden, cell)
     if "scale" in changes:

@@ -131,6 +131,11 @@ def is_alike(value: Any, structure: Structure, is_tensor: Callable[[Any], bool])
     return next(differences(value, structure, is_tensor), None) is None
 
 
+def _typed(keys: Sequence[Any] | None) -> list[tuple[type, Any]]:
+    """Return keys with their types: 1, 1.0 and True are equal."""
+    return [(type(key), key) for key in keys or ()]
+
+
 def differences(
     value: Any, structure: Structure, is_tensor: Callable[[Any], bool], path: str = ""
 ) -> Iterator[str]:
@@ -143,7 +148,7 @@ def differences(
             yield f"{path} is {shown(value)}, not {structure.value!r}"
     elif type(value) is not structure.type or keys_of(value) is None:
         yield f"{path} is {shown(value)}, not a {structure.type.__name__}"
-    elif keys_of(value) != structure.keys:
+    elif _typed(keys_of(value)) != _typed(structure.keys):
         yield f"{path} holds {keys_of(value)}, not {structure.keys}"
     else:
         for key, item in zip(structure.keys, structure.items, strict=True):
