@@ -32,7 +32,7 @@ from kernelwright.core.task import Task  # noqa: E402
 from kernelwright.remote.fleet.fleet import Fleet  # noqa: E402
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes  # noqa: E402
 from kernelwright.remote.fleet.ray_cluster import RayCluster  # noqa: E402
-from kernelwright.remote.fleet.session import FleetEvaluator  # noqa: E402
+from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 PATHS = (os.environ.get("PYTHONPATH", ""),)
@@ -291,3 +291,25 @@ def listens(port: int) -> bool:
     """Tell whether somebody listens there."""
     with socket.socket() as there:
         return there.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_question_that_arrives_twice_is_judged_once(nodes: Cluster, tmp_path: Path) -> None:
+    """A driver whose answer was lost asks again, while the first question is still at work."""
+    add(nodes)
+    with fleet_on(nodes, FleetScript(notes=str(tmp_path), seconds=0.2)) as fleet:
+        seat = fleet.wait_for(lambda machine: True)
+        assert seat.handle is not None and seat.machine is not None
+        asked = seat.handle.ask
+        lost: list[Any] = []
+
+        def ask_twice(method: str, *values: object) -> Any:
+            if method == "evaluate":
+                lost.append(asked(method, *values))
+            return asked(method, *values)
+
+        seat.handle.ask = ask_twice  # type: ignore[method-assign]
+        session = FleetEvaluator(FleetPlace(fleet, seat, seat.machine)).open(Task(name="t", source="t"))
+        found = [session.evaluate(Candidate(source=source)) for source in SOURCES]
+        first = [json.loads(answer.get())["evaluation"] for answer in lost]
+    assert [one["candidate_id"] for one in first] == [one.candidate_id for one in found]
+    assert [one[1] for one in ended(tmp_path)] == list(SOURCES)
