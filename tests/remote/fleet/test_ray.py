@@ -28,11 +28,14 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from kernelwright.core.candidate import Candidate  # noqa: E402
 from kernelwright.core.errors import MachineError, UserError  # noqa: E402
 from kernelwright.core.evaluation import Evaluation  # noqa: E402
+from kernelwright.core.events import CandidateEvaluated  # noqa: E402
+from kernelwright.core.run import RunState  # noqa: E402
 from kernelwright.core.task import Task  # noqa: E402
 from kernelwright.remote.fleet.fleet import Fleet  # noqa: E402
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes  # noqa: E402
 from kernelwright.remote.fleet.ray_cluster import RayCluster  # noqa: E402
-from kernelwright.remote.fleet.session import FleetEvaluator  # noqa: E402
+from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace  # noqa: E402
+from kernelwright.store.sqlstore import open_store  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 PATHS = (os.environ.get("PYTHONPATH", ""),)
@@ -291,3 +294,107 @@ def listens(port: int) -> bool:
     """Tell whether somebody listens there."""
     with socket.socket() as there:
         return there.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_question_that_arrives_twice_is_judged_once(nodes: Cluster, tmp_path: Path) -> None:
+    """A driver whose answer was lost asks again, while the first question is still at work."""
+    add(nodes)
+    with fleet_on(nodes, FleetScript(notes=str(tmp_path), seconds=0.2)) as fleet:
+        seat = fleet.wait_for(lambda machine: True)
+        assert seat.handle is not None and seat.machine is not None
+        asked = seat.handle.ask
+        lost: list[Any] = []
+
+        def ask_twice(method: str, *values: object) -> Any:
+            if method == "evaluate":
+                lost.append(asked(method, *values))
+            return asked(method, *values)
+
+        seat.handle.ask = ask_twice  # type: ignore[method-assign]
+        session = FleetEvaluator(FleetPlace(fleet, seat, seat.machine)).open(Task(name="t", source="t"))
+        found = [session.evaluate(Candidate(source=source)) for source in SOURCES]
+        first = [json.loads(answer.get())["evaluation"] for answer in lost]
+    assert [one["candidate_id"] for one in first] == [one.candidate_id for one in found]
+    assert [one[1] for one in ended(tmp_path)] == list(SOURCES)
+
+
+DRIVER = """
+import sys
+from dataclasses import replace
+from lab.fleet import PATIENCE, FleetScript, order_for
+from kernelwright.api import playing, workers
+from kernelwright.cli.main import run
+from kernelwright.remote.fleet.fleet import Fleet
+from kernelwright.remote.fleet.ray_cluster import RayCluster
+from kernelwright.runs.loop import Crew
+from kernelwright.testing.fake_run import ScriptedTeam, fake_prepare
+
+address, notes, hold, *words = sys.argv[1:]
+tools, carry_on = playing._tools, playing.carry_on
+team = ScriptedTeam(["a"], ["x", "y"]).team()
+playing._tools = lambda *given: replace(tools(*given), assemble=lambda meter, tape: Crew(team))
+playing.carry_on = lambda run_id, **how: carry_on(run_id, **{**how, "prepare": fake_prepare})
+script = FleetScript(verdicts={"a": 1.5, "a>x": 2.0, "a>y": 3.0}, notes=notes, waits=hold, seconds=0.2)
+workers.open_fleet = lambda *given, **how: Fleet(
+    RayCluster(address, "cpu", is_apart=True), order_for(script), "the Ray cluster", PATIENCE
+)
+sys.exit(run(words))
+"""
+"""A command with the real engine on the real cluster; the team and what workers judge with are stubs."""
+TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.relu()
+
+def get_inputs():
+    return [torch.randn(4)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_driver_that_is_killed_goes_on_and_repeats_nothing(nodes: Cluster, tmp_path: Path) -> None:
+    """Every verdict stands once in the store of a driver that died during its third evaluation."""
+    hold, notes = held(tmp_path)
+    hold.unlink()
+    add(nodes)
+    (tmp_path / "relu.py").write_text(TASK, encoding="utf-8")
+    places = {f"KERNELWRIGHT_{name}": str(tmp_path / name.lower()) for name in ("CACHE", "DATA")}
+    environment = {
+        **os.environ,
+        **places,
+        "KERNELWRIGHT_STORE": str(tmp_path / "runs.db"),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), *PATHS))),
+    }
+    program = [sys.executable, "-c", DRIVER, nodes.address, str(notes), str(hold)]
+    words = ["optimize", "relu.py", "--recipe", "kernelskill", "--workers", "ray"]
+    driver = subprocess.Popen(
+        [*program, *words],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: len(ended(notes)) >= 2)
+        hold.touch()
+        wait_until(lambda: len(notes_in(notes)) > 2 * len(ended(notes)))  # one has begun and waits
+        before = ended(notes)
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+    hold.unlink()
+    (run,) = open_store(tmp_path / "runs.db").iter_runs()
+    again = [*program, "runs", "resume", run.run_id]
+    done = subprocess.run(again, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    store = open_store(tmp_path / "runs.db")
+    events = [stored.event for stored in store.iter_events(run.run_id)]
+    judged = [e.evaluation for e in events if isinstance(e, CandidateEvaluated)]
+    keys = [(one.candidate_id, one.is_final) for one in judged]
+    assert store.get_run(run.run_id).state == RunState.FINISHED
+    assert len(keys) == len(set(keys)) > len(before)
+    assert len(ended(notes)) == len(set(ended(notes)))
