@@ -18,7 +18,8 @@ from kernelwright.core.events import Event, ModelTakenApart
 from kernelwright.core.policy import Weights
 from kernelwright.core.task import Task
 from kernelwright.delivery.backward import BackwardTask, deliver_with_backward
-from kernelwright.delivery.making import SEED, Delivery, deliver
+from kernelwright.delivery.making import Delivery, deliver
+from kernelwright.delivery.runtime.kernel import SEED
 from kernelwright.delivery.saving import save
 from kernelwright.report.files import write_text
 from kernelwright.report.html import render_report
