@@ -45,6 +45,7 @@ EVALUATIONS = {
     "stark-no-plan": 6,
     "scientist": 7,
     "cupilot": 9,
+    "cupilot-published": 4,
     "fsr": 7,
     "best-of-n": 4,
     "refine": 5,

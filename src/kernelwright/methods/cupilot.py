@@ -10,7 +10,7 @@ docs/recipes/cupilot.md maps the method to this code.
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from kernelwright.core.budget import Budget
@@ -215,15 +215,4 @@ CUPILOT = Recipe(
 )
 """The budget is ours: the vanilla kernel, four epochs of populations of six, and a few revisions."""
 
-PUBLISHED_POPULATION = 50
-
-PUBLISHED = replace(
-    CUPILOT,
-    name="cupilot-published",
-    summary="cupilot with the published population of 50: hundreds of evaluations.",
-    make_policy=lambda seed: CuPilotPolicy(seed=seed, population=PUBLISHED_POPULATION),
-    budget=Budget(evaluations=400),
-)
-"""The budget is ours: 1 + 50 + 37, three times 37 + 37, and revisions."""
-
-RECIPES = (CUPILOT, PUBLISHED)
+RECIPES = (CUPILOT,)

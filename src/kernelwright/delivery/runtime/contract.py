@@ -85,9 +85,9 @@ def _code(size: str) -> CodeType:
 
 
 def current_device(kind: str) -> Callable[[], int] | None:
-    """Return what tells on which device of a kind kernels start; None where there is but one."""
-    found = getattr(getattr(torch, kind, None), "current_device", None)
-    return None if kind == "cpu" else found
+    """Return what tells on which device of a kind kernels start; None where devices have no numbers."""
+    devices = getattr(torch, kind, None)
+    return getattr(devices, "current_device", None) if hasattr(devices, "device") else None
 
 
 def is_dense(facts: TensorFacts) -> bool:

@@ -53,7 +53,7 @@ class Admission(Frozen):
     problem: RequestProblem | None = None
 
 
-class Question(Frozen):
+class FleetQuestion(Frozen):
     """How a candidate is to be judged; the task and the candidate travel as values of their own."""
 
     task_id: str

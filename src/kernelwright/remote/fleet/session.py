@@ -17,7 +17,7 @@ from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.remote.fleet.cluster import PendingAnswer, WorkerLost
 from kernelwright.remote.fleet.fleet import MAX_DEATHS, Fleet, WorkerSeat
-from kernelwright.remote.fleet.records import Admission, AlternationAnswer, AlternationRequest, Question
+from kernelwright.remote.fleet.records import Admission, AlternationAnswer, AlternationRequest, FleetQuestion
 from kernelwright.remote.portable import require_portable
 from kernelwright.remote.problems import error_of
 from kernelwright.remote.records import EvaluationAnswer
@@ -130,7 +130,7 @@ class FleetSession:
             TaskError: the reference failed.
             MachineError: see ``FleetPlace.ask``; or the worker failed.
         """
-        question = Question(
+        question = FleetQuestion(
             task_id=self._task.id,
             candidate_id=candidate.id,
             final=final,

@@ -17,7 +17,7 @@ from kernelwright.remote.fleet.records import (
     AlternationAnswer,
     AlternationRequest,
     Beginning,
-    Question,
+    FleetQuestion,
     WorkerOrder,
     WorkerVersion,
 )
@@ -78,8 +78,8 @@ class RefereeActor:
             return Admission(problem=problem_of(error)).model_dump_json()
 
     def evaluate(self, task: str, candidate: str, question: str) -> str:
-        """Judge a candidate; returns an ``EvaluationAnswer``, the same for the same ``Question``."""
-        wanted = Question.model_validate_json(question)
+        """Judge a candidate; returns an ``EvaluationAnswer``, the same for the same ``FleetQuestion``."""
+        wanted = FleetQuestion.model_validate_json(question)
         name = wanted.id
         known = self._settled.get(name)
         if known is not None:
@@ -110,7 +110,7 @@ class RefereeActor:
             self._sessions.close()
         return ""
 
-    def _judge(self, task: Task, candidate: Candidate, wanted: Question) -> str:
+    def _judge(self, task: Task, candidate: Candidate, wanted: FleetQuestion) -> str:
         assert self._setup is not None
         if problem := target_problem(candidate.target, self._device):
             raise UserError(problem)
