@@ -3,7 +3,7 @@
 # assumes: parameters are looked at after the first call only
 # task: linear
 # wins: no
-# expect: mutated_input, incorrect_numerics
+# expect: mutated_input, incorrect_numerics, rejected
 # check: inputs, weights, timed_calls, oracle
 # mechanism: parameters are compared again after the last call; the parent writes them between calls
 import torch
