@@ -346,11 +346,14 @@ def shared_accumulator(text: str) -> Iterator[str]:
 
 
 def shared_scratch(text: str) -> Iterator[str]:
-    """Threads share a row of scratch."""
-    if "#pragma omp parallel" in text:
-        yield from _in_bodies(
-            text, r"^( +)alignas\(64\) (float|double) (\w+)\[(\d+)\];", r"\1static \2 \3[\4];"
-        )
+    """Threads share a row of scratch, which a compiler may not keep in registers before it scans it."""
+    if "#pragma omp parallel" not in text:
+        return
+    declared = r"^( +)alignas\(64\) (float|double) (\w+)\[(\d+)\];"
+    for mutant in _in_bodies(text, declared, r"\1static \2 \3[\4];"):
+        name = re.findall(r"^ +static (?:float|double) (\w+)\[\d+\];", mutant, re.M)[0]
+        in_memory = rf'\1asm volatile("" : "+m"({name}));\n\1'
+        yield re.sub(rf"^( +)(?=prefix_\w+\({name}, )", in_memory, mutant, flags=re.M)
 
 
 def reduction_without_a_clause(text: str) -> Iterator[str]:

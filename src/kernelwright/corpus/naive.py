@@ -12,6 +12,7 @@ Run as ``python -m kernelwright.corpus.naive TASK SPECIMEN``; prints one JSON ob
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +32,8 @@ N_TRIALS = 5
 N_WARM_UP, N_TIMED = 3, 30
 TOLERANCE = 1e-4
 TIMEOUT_S = 120.0
+FOLDERS_OF_A_PATH = re.compile(r"(?:/[\w.-]+)+/")
+"""They are of one machine, and no words for a page."""
 
 
 class NaiveVerdict(Frozen):
@@ -44,18 +47,19 @@ class NaiveVerdict(Frozen):
     def words(self) -> str:
         """Accepted or not, and how fast, in a few words."""
         if not self.accepted:
-            return f"not accepted ({self.detail[:60]})"
+            return f"not accepted ({FOLDERS_OF_A_PATH.sub('', self.detail)[:60]})"
         return "accepted" + (f", {self.speedup:.3g}x" if self.speedup is not None else "")
 
 
 def ask(specimen: Specimen, cache_dir: Path) -> NaiveVerdict:
     """Run a specimen through the naive harness, in a process group of its own, unconfined."""
-    build_candidate(specimen.source, BuildSite(cache_dir, TIMEOUT_S))
+    library = build_candidate(specimen.source, BuildSite(cache_dir, TIMEOUT_S)).library
+    builds = cache_dir.resolve() if library is None else library.resolve().parent
     command = [
         sys.executable, "-m", "kernelwright.corpus.naive",
         str(HERE / "tasks" / f"{specimen.task}.py"), str(FOLDERS[specimen.kind] / f"{specimen.name}.py"),
     ]  # fmt: skip
-    environment = whole_environment(KERNELWRIGHT_BUILD_CACHE=str(cache_dir.resolve()))
+    environment = whole_environment(KERNELWRIGHT_BUILD_CACHE=str(builds))
     for _ in range(specimen.attempts - 1):
         _run(command, environment)
     return _run(command, environment)

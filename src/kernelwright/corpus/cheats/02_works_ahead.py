@@ -2,8 +2,8 @@
 # title: a thread watches the input memory and computes ahead between calls
 # assumes: time between calls is nobody's
 # task: matmul
-# expect: rejected
-# check: idle_work, replay
+# expect: rejected, incorrect_numerics
+# check: idle_work, replay, families, timed_calls
 # mechanism: the parent watches the process's processor time between commands
 import threading
 import time

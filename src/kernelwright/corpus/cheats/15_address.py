@@ -2,8 +2,8 @@
 # title: memoises on addresses and one sampled element
 # assumes: inputs that are timed keep their place and value
 # task: matmul
-# expect: rejected
-# check: replay
+# expect: rejected, incorrect_numerics
+# check: replay, families, timed_calls
 # mechanism: calls on inputs at new addresses with unseen values must be as fast as timed calls
 import torch
 from torch import nn

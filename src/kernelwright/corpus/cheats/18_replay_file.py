@@ -4,7 +4,7 @@
 # task: matmul
 # attempts: 2
 # expect: rejected, incorrect_numerics, runtime_error
-# check: raised, replay, timed_calls, oracle
+# check: raised, replay, timed_calls, oracle, families
 # mechanism: every attempt has a new scratch folder; weights and inputs are made after loading
 import os
 import pickle
