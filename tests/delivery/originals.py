@@ -1,5 +1,7 @@
 """Originals that can be imported, as a user's package has them."""
 
+from collections import OrderedDict
+
 import torch
 from torch import nn
 
@@ -38,6 +40,23 @@ class Config:
     """As models of other libraries have it."""
 
     factor = 2.0
+
+
+class Sized(nn.Module):
+    """Keeps a size, a dict with an order and a list, and uses what these alone can do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, 32))
+        self.shape = self.weight.shape
+        self.factors = OrderedDict(first=2.0, second=3.0)
+        self.within = [{"sizes": (self.shape, OrderedDict(a=self.shape))}, 1.0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n_elements = self.shape.numel() + self.within[0]["sizes"][1]["a"].numel()  # type: ignore[index]
+        last = next(reversed(self.factors.values()))
+        assert isinstance(self.factors, OrderedDict)
+        return torch.tanh(x * self.weight) * n_elements * last * self.within[1]  # type: ignore[operator]
 
 
 class Turned(nn.Module):

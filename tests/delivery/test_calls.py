@@ -305,3 +305,35 @@ def test_a_tensor_of_another_device_of_its_kind_is_none_that_was_verified(
     there = SimpleNamespace(device=torch.device("cuda", 1))
     found = facts.difference(cast(Any, there))
     assert found == ("device", "is on cuda:1, and kernels start on cuda:0")
+
+
+class Choosing(nn.Module):
+    def forward(self, x: torch.Tensor, dims: tuple[int, ...] = (1,), opts: Any = None) -> torch.Tensor:
+        y = torch.tanh(x) if opts is None else torch.tanh(x) * 3
+        return y.sum(dims) if dims else y
+
+
+@pytest.mark.parametrize("given", [{"dims": ()}, {"opts": {}}, {"opts": ()}])
+def test_an_argument_that_is_empty_was_given(given: dict[str, Any], tmp_path: Path) -> None:
+    m = Choosing().eval()
+    fast: Any = delivered(m, (X,), tmp_path).module
+    for each in (fast, copy.deepcopy(fast), compiled(fast)):
+        torch.testing.assert_close(each(X), m(X))
+        torch.testing.assert_close(each(X, **given), m(X, **given))
+    with kernelwright.strict(), pytest.raises(kernelwright.NotVerifiedError, match="was given"):
+        fast(X, **given)
+    torch.testing.assert_close(fast(X, dims=(1,)), m(X))
+    assert fast.report().original_calls == 1
+
+
+class Open(nn.Module):
+    def forward(self, x: torch.Tensor, *more: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) * (1 + len(more) + len(named))
+
+
+def test_arguments_that_a_forward_takes_any_number_of_may_be_none(tmp_path: Path) -> None:
+    fast: Any = delivered(Open().eval(), (X,), tmp_path).module
+    for x in (X, X.clone().as_subclass(nn.Parameter)):
+        torch.testing.assert_close(fast(x, *(), **{}), torch.tanh(X))
+    torch.testing.assert_close(fast(X, X), torch.tanh(X) * 2)
+    assert (fast.report().kernel_calls, fast.report().original_calls) == (2, 1)

@@ -49,6 +49,7 @@ class Rich(nn.Module):
         self.register_buffer("unsaved", None, persistent=False)
         self.table = torch.full((8,), 2.0)
         self.sizes, self.names, self.pair = [2.0, 3.0], {"a": 2.0}, (2.0, 3.0)
+        self.levels = {0: 1.0, 1: 3.0}
         self.config = Config(2.0)
 
     def finished(self, x: torch.Tensor) -> torch.Tensor:
@@ -58,7 +59,7 @@ class Rich(nn.Module):
         x = self.twice(self.layers(self.linear(torch.tanh(x)))) * self.weight + self.tied * self.shift
         for mask in (self.saved, self.unsaved):
             x = x if mask is None else x * mask
-        x = self.act(x) * self.scale * self.sizes[0] * self.names["a"] * self.pair[0]
+        x = self.act(x) * self.scale * self.sizes[0] * self.names["a"] * self.pair[0] * self.levels[0]
         return self.finished(x) * self.config.factor * self.table * getattr(self, "extra", 1.0)
 
 
@@ -100,6 +101,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "list": lambda f: setattr(f, "sizes", [7.0]),
     "list in place": lambda f: f.sizes.__setitem__(0, 7.0),
     "dict in place": lambda f: f.names.update(a=7.0),
+    "dict of numbers in place": lambda f: f.levels.update({0: 7.0}),
     "object": lambda f: setattr(f, "config", Config(9.0)),
     "constant": lambda f: setattr(f, "table", torch.zeros(8)),
     "memory of a constant": lambda f: setattr(f.table, "data", torch.zeros(8)),

@@ -3,10 +3,12 @@
 import hashlib
 import json
 import os
+import pickle
 import platform
 import shutil
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from tests.delivery.delivering import delivered, printed
-from tests.delivery.originals import Configured, Norm, Turned
+from tests.delivery.originals import Configured, Norm, Sized, Turned
 
 import kernelwright
 from kernelwright.core.errors import UserError
@@ -23,7 +25,7 @@ from kernelwright.delivery.making import deliver
 from kernelwright.delivery.runtime.folder import digest_of_manifest
 from kernelwright.delivery.runtime.library import misfit, this_machine
 from kernelwright.delivery.runtime.weights import read_weights, write_weights
-from kernelwright.delivery.saving import runtime_texts, save
+from kernelwright.delivery.saving import runtime_texts, save, write_folder
 
 ROOT = Path(__file__).parent.parent.parent
 SHAPE = (4, 32)
@@ -247,6 +249,46 @@ def test_bad_folders_get_one_line(tmp_path: Path, live: Path, folders: dict[str,
     assert (tmp_path / "mine" / "thesis.txt").exists()
 
 
+def extension(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"manifest_version": 3, "name": "of a browser"}')
+
+
+def manifest_that_is_no_text(folder: Path) -> None:
+    (folder / "manifest.json").write_bytes(b"\xff\xfe")
+
+
+def note_among_ours(folder: Path) -> None:
+    (folder / "library" / "notes.txt").write_text("important")
+
+
+def link_among_ours(folder: Path) -> None:
+    (folder / "data").symlink_to(folder.parent)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [extension, manifest_that_is_no_text, note_among_ours, link_among_ours],
+    ids=lambda f: f.__name__,
+)
+def test_a_folder_that_holds_anything_else_is_not_replaced(
+    live: Path, change: Callable[[Path], None]
+) -> None:
+    change(live)
+    before = sorted(live.rglob("*"))
+    with pytest.raises(UserError, match=r"holds something else \(.*\); name a new folder") as caught:
+        write_folder(live, lambda place: None)
+    assert "\n" not in str(caught.value) and sorted(live.rglob("*")) == before
+
+
+def test_an_earlier_delivery_is_replaced_with_what_loading_left_in_it(live: Path) -> None:
+    kernelwright.load(live)
+    for name in ("_runtime/__pycache__/module.pyc", "library/built.so"):
+        (live / name).parent.mkdir(exist_ok=True)
+        (live / name).write_bytes(b"")
+    write_folder(live, lambda place: (place / "new").touch())
+    assert [path.name for path in live.iterdir()] == ["new"]
+
+
 BY_HAND: dict[str, tuple[str, Any, str]] = {
     "no list of files": ("files", ["kernel.py"], "manifest.json: 'files' is not what save"),
     "a file is not listed": ("files", {}, "manifest.json: 'files' is not what save"),
@@ -368,6 +410,43 @@ def test_strides_and_wanted_gradients_come_back(tmp_path: Path) -> None:
     assert kernelwright.report(fast).kernel_calls == 1
     assert fast.weight.stride() == (1, 32) and fast.table.stride() == (1, 4)
     assert fast.phase.requires_grad and fast.weight.requires_grad and not fast.still.requires_grad
+
+
+def test_sizes_and_ordered_dicts_come_back_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    m = Sized().eval()
+    made = delivered(m, (x(),), tmp_path)
+    folder = save(made, tmp_path / "sized", cache_dir=tmp_path)
+    copies = [
+        kernelwright.load(folder),
+        kernelwright.load(folder, m),
+        pickle.loads(pickle.dumps(made.module)),
+    ]
+    for fast in copies:
+        assert type(fast.shape) is torch.Size and type(fast.factors) is OrderedDict
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x()), m(x()))
+            torch.testing.assert_close(fast(x()[:2]), m(x()[:2]))
+            assert (fast.report().kernel_calls, fast.report().original_calls) == (1, 1)
+            fast.within[1] = 2.0
+            torch.testing.assert_close(fast(x()), m(x()) * 2)
+        assert "within" in str(fast.report().reasons)
+
+
+def test_a_folder_that_has_them_as_tuples_and_dicts_is_loaded_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    m = Sized().eval()
+    folder = save(delivered(m, (x(),), tmp_path), tmp_path / "sized", cache_dir=tmp_path)
+    path = folder / "contract.json"
+    path.write_text(
+        path.read_text().replace('"Size": [', '"tuple": [').replace('"OrderedDict": [', '"dict": [')
+    )
+    sealed(folder, {})
+    for fast in (kernelwright.load(folder), kernelwright.load(folder, m)):
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x()), m(x()))
 
 
 def test_weights_come_back_as_they_were(tmp_path: Path) -> None:

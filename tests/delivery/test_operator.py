@@ -1,7 +1,9 @@
 """Each kernel is a custom operator that compilers, exporters and autograd can work with."""
 
 import copy
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -213,3 +215,33 @@ def test_an_operator_with_lists_has_gradients_and_a_batch(tmp_path: Any, monkeyp
     with torch.no_grad():
         found = torch.vmap(lambda row: operator(row, *[weight.detach() for weight in weights]))(x)
         torch.testing.assert_close(found, m(x))
+
+
+class Slow(nn.Module):
+    """Reads its weight twice, and lets other threads run in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x) * self.weight
+        time.sleep(0.002)
+        return y * self.weight
+
+
+def test_threads_have_the_gradients_of_their_own_weights(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    x = torch.randn(4, 8)
+    operator = operator_of(delivered(Slow().eval(), (x,), tmp_path).module)
+
+    def gradient(factor: int) -> torch.Tensor:
+        weight = torch.full((8,), float(factor), requires_grad=True)
+        operator(x, weight).sum().backward()
+        assert weight.grad is not None
+        return weight.grad
+
+    factors = [*range(1, 9)] * 4
+    with ThreadPoolExecutor(8) as pool:
+        for factor, found in zip(factors, pool.map(gradient, factors), strict=True):
+            torch.testing.assert_close(found, 2 * factor * torch.tanh(x).sum(0))

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterator
@@ -19,10 +20,13 @@ from kernelwright.core.structure import (
     differences,
     flat_result,
     from_data,
+    plain_from_data,
+    plain_to_data,
     put_together,
     take_apart,
     to_data,
 )
+from kernelwright.delivery.runtime.contract import same_attribute
 
 Pair = namedtuple("Pair", ["first", "second"])
 
@@ -179,6 +183,34 @@ def test_other_values_have_no_structure() -> None:
             take_apart(odd, torch.is_tensor)
 
 
+PLAIN = (
+    [{0: 2.0, "a": 1, None: [True], 1.5: (), True: None, (1, "a"): 0, frozenset({1}): torch.float32}],
+    {0: {1: {2.5: 3}}},
+    OrderedDict({1: 2.0, 0: 3.0}),
+    {1, "a", None, (2, 3)},
+    ({3, 10, 2}, frozenset({"b", "a"}), {frozenset({1, 2}), frozenset({3})}),
+    {"a": {"b": -0.0}},
+)
+
+
+@pytest.mark.parametrize("value", PLAIN)
+def test_a_plain_value_comes_back_from_json(value: Any) -> None:
+    data = json.loads(json.dumps(plain_to_data(value)))
+    again = plain_from_data(data)
+    assert again == value and same_attribute(again, value)
+    assert data == json.loads(json.dumps(plain_to_data(again)))
+
+
+def test_plain_values_have_the_form_that_earlier_folders_have() -> None:
+    assert plain_to_data({"b": 1, "a": [2]}) == {"dict": [["b", 1], ["a", {"list": [2]}]]}
+    assert plain_to_data({10, 9}) == {"set": [9, 10]}
+
+
+@pytest.mark.parametrize("pair", [({0: 1}, {False: 1}), ({0: 1}, {0: True}), ([1], [True]), ({1}, {1.0})])
+def test_equal_plain_values_of_other_types_are_others(pair: tuple[Any, Any]) -> None:
+    assert pair[0] == pair[1] and not same_attribute(*pair)
+
+
 class Names(nn.Module):
     """Its arguments have the names of what generated code might use."""
 
@@ -196,3 +228,78 @@ def test_names_of_arguments_hide_nothing(tmp_path: Any, monkeypatch: pytest.Monk
     with torch.no_grad():
         assert_same(fast(tensor(0), case=tensor(1)), Names()(tensor(0), tensor(1)))
     assert not checked and fast.report().kernel_calls == 1  # the generated checks alone decided
+
+
+class Keywords(nn.Module):
+    """Has names that Python's own grammar does not take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict({"in": nn.Tanh(), "a-b": nn.Linear(4, 4)})
+        setattr(self, "lambda", 0.5)
+        setattr(self, "drop-rate", 0.25)
+        setattr(self, "and", [1.0])
+        setattr(self, "for", lambda y: y + 1.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layers["a-b"](self.layers["in"](x)) * getattr(self, "lambda") + getattr(self, "and")[0]
+        return getattr(self, "for")(y) * getattr(self, "drop-rate")
+
+
+class KeywordWeights(Keywords):
+    """Has weights and a constant under such names, too; torch.export takes none of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers["out"] = nn.Linear(4, 4)
+        self.layers["not"] = nn.Sequential(nn.Linear(4, 4))
+        self.register_parameter("class", nn.Parameter(torch.full((4,), 2.0)))
+        self.register_buffer("is", torch.ones(4), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layers["not"](self.layers["out"](super().forward(x)))
+        return y * getattr(self, "class") + getattr(self, "is")
+
+
+KEYWORD_WEIGHTS = """
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleDict({"in": nn.Tanh(), "a-b": nn.Linear(4, 4), "out": nn.Linear(4, 4)})
+        self.layers["not"] = nn.Sequential(nn.Linear(4, 4))
+        self.register_parameter("class", nn.Parameter(torch.ones(4)))
+
+    def forward(self, x):
+        y = (self.layers["a-b"](torch.tanh(x)) * 0.5 + 2.0) * 0.25
+        return self.layers["not"](self.layers["out"](y)) * getattr(self, "class") + 1.0
+"""
+
+
+@pytest.mark.parametrize(("kind", "kernel"), [(Keywords, None), (KeywordWeights, KEYWORD_WEIGHTS)])
+def test_keywords_and_other_words_are_names_too(
+    kind: type[nn.Module], kernel: str | None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    m, x = kind().eval(), torch.randn(8, 4)
+    fast: Any = delivered(m, (x,), tmp_path, source=kernel).module
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), m(x))
+        assert (fast.report().kernel_calls, fast.report().original_calls) == (1, 0)
+        for module in (m, fast):
+            setattr(module, "drop-rate", 0.75)
+        torch.testing.assert_close(fast(x), m(x))
+        assert (fast.report().kernel_calls, fast.report().original_calls) == (1, 1)
+
+
+def test_submodules_named_by_keywords_are_compiled(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    torch._dynamo.reset()
+    m, x = nn.Sequential(OrderedDict({"in": nn.Tanh(), "a-b": nn.Linear(4, 4)})).eval(), torch.randn(8, 4)
+    fast: Any = delivered(m, (x,), tmp_path).module
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(fast, fullgraph=True, backend="eager")(x), m(x))
+    assert fast.report().kernel_calls == 1

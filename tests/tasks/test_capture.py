@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
@@ -102,3 +104,36 @@ def test_recurrences_outside_a_capture_are_computed() -> None:
     capture_module(model, [x])
     assert torch.equal(model(x)[0], before)
     assert torch.ops.aten.lstm.input.py_kernels == kernels
+
+
+class Listing(nn.Module):
+    """Reads tensors through a list."""
+
+    def __init__(self, held: Callable[["Listing"], torch.Tensor]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+        self.register_buffer("table", torch.ones(8))
+        self.listed = [held(self)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) * self.listed[0] * self.weight
+
+
+@pytest.mark.parametrize("name", ["weight", "table"])
+def test_a_weight_that_a_list_holds_is_read_as_the_weight(name: str) -> None:
+    graph = capture_module(Listing(lambda m: getattr(m, name)), [torch.randn(4, 8)])
+    assert not graph.constants
+    assert [p.source for p in graph.placeholders] == ["weight", "table", 0]
+    (node,) = (p.node for p in graph.placeholders if p.source == name)
+    found = [n for n in graph.graph.nodes if op_name(n) == "mul" and node in map(str, n.args)]
+    assert len(found) == (2 if name == "weight" else 1)
+
+
+def test_a_tensor_that_only_a_list_holds_is_a_constant() -> None:
+    graph = capture_module(Listing(lambda m: torch.full((8,), 2.0)), [torch.randn(4, 8)])
+    assert len(graph.constants) == 1
+
+
+def test_a_part_of_a_buffer_that_a_list_holds_is_not_capturable() -> None:
+    with pytest.raises(CaptureError, match="a view of table that an attribute holds"):
+        capture_module(Listing(lambda m: m.table[:1]), [torch.randn(4, 8)])  # type: ignore[index]

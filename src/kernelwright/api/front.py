@@ -59,12 +59,14 @@ from kernelwright.store.base import Store
 from kernelwright.store.reading import open_for_reading
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.places import save_task
+from kernelwright.tasks.randomness import kept_random_state
 
 What = str | Path | nn.Module | Task
 """A task: a path, ``suite:NAME``, source text (it has a line break), a module, or a task."""
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 
 
+@kept_random_state()
 def optimize(
     what: What | None = None,
     inputs: Any = None,

@@ -31,6 +31,7 @@ from kernelwright.runs.loop import RunOutcome
 from kernelwright.settings import Settings, load_settings
 from kernelwright.store.base import Store
 from kernelwright.tasks.namespace import construct_model, load_namespace
+from kernelwright.tasks.randomness import kept_random_state
 from kernelwright.whole.patching import PatchedModel, deliver_patched
 from kernelwright.whole.saving import save_patched
 
@@ -83,6 +84,9 @@ class OptimizeResult:
         """Drop-in replacement that owns its parameters, copies of the original's; see docs/delivery.md.
 
         The original itself when nothing faster was found. Of a file, ``Model`` is constructed anew.
+
+        Raises:
+            TaskError: the original has other attributes or submodules than it was verified with.
         """
         if self.original is None:
             require_own(self.task, self.settings, "result.module")
@@ -92,7 +96,8 @@ class OptimizeResult:
             return self.delivery.module
         if self.original is not None:
             return self.original
-        return construct_model(self.task, load_namespace(self.task, self.task.workloads[0]), SEED)
+        with kept_random_state():
+            return construct_model(self.task, load_namespace(self.task, self.task.workloads[0]), SEED)
 
     @cached_property
     def delivery(self) -> Delivery | None:

@@ -201,13 +201,23 @@ def plain_to_data(value: Any) -> Any:
     if kind.__module__ == "torch" and is_plain(value):
         return {f"torch.{kind.__name__}": str(value).removeprefix("torch.")}
     if kind in (tuple, list, frozenset, set) or (kind.__module__ == "torch" and kind.__name__ == "Size"):
-        word = "tuple" if kind.__name__ == "Size" else kind.__name__
-        return {word: [plain_to_data(item) for item in (sorted(value) if "set" in word else value)]}
+        word = kind.__name__
+        return {word: [plain_to_data(item) for item in (_in_order(value) if "set" in word else value)]}
     if kind in (dict, OrderedDict) and all(type(key) is str for key in value):
-        return {"dict": [[key, plain_to_data(item)] for key, item in value.items()]}
+        return {kind.__name__: [[key, plain_to_data(item)] for key, item in value.items()]}
+    if kind in (dict, OrderedDict):
+        word = "pairs" if kind is dict else "ordered_pairs"
+        return {word: [[plain_to_data(key), plain_to_data(item)] for key, item in value.items()]}
     if callable(value) and is_found(value):
         return {"named": name_of(value)}
     raise UnstructuredError(f"a {kind.__qualname__}")
+
+
+def _in_order(members: Iterable[Any]) -> list[Any]:
+    """Return the members of a set in an order that every process finds."""
+    kinds = {type(member) for member in members}
+    is_ordered = kinds <= {str} or kinds <= {bool, int, float}
+    return sorted(members) if is_ordered else sorted(members, key=lambda member: repr(plain_to_data(member)))
 
 
 def plain_from_data(data: Any) -> Any:
@@ -222,8 +232,14 @@ def plain_from_data(data: Any) -> Any:
     if word.startswith("torch."):
         torch = importlib.import_module("torch")
         return torch.device(content) if word == "torch.device" else getattr(torch, content)
-    if word == "dict":
-        return {key: plain_from_data(item) for key, item in content}
+    if word in ("dict", "OrderedDict"):
+        kind = dict if word == "dict" else OrderedDict
+        return kind((key, plain_from_data(item)) for key, item in content)
+    if word in ("pairs", "ordered_pairs"):
+        pairs = [(plain_from_data(key), plain_from_data(item)) for key, item in content]
+        return dict(pairs) if word == "pairs" else OrderedDict(pairs)
+    if word == "Size":
+        return importlib.import_module("torch").Size(content)
     kinds: dict[str, Callable[[Iterable[Any]], Any]] = {
         "tuple": tuple, "list": list, "set": set, "frozenset": frozenset
     }  # fmt: skip

@@ -28,6 +28,7 @@ from kernelwright.delivery.runtime.module import attach
 from kernelwright.referee.checkup.acceptance import expect, raw
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.live import task_from_module
+from kernelwright.tasks.randomness import kept_random_state
 
 SUFFIX = "_backward"
 
@@ -72,6 +73,7 @@ class _Example:
         return list(torch.autograd.grad([results[i] for i in wanted.results], asked, given))
 
 
+@torch.inference_mode(False)
 def backward_task(task: Task, original: nn.Module | None, folder: Path) -> BackwardTask:
     """Return the task of computing a task's gradients.
 
@@ -97,7 +99,7 @@ def backward_task(task: Task, original: nn.Module | None, folder: Path) -> Backw
     if written:
         raise CaptureError(f"a call changes {', '.join(written[:3])}")
     try:
-        with torch.random.fork_rng(devices=[]):
+        with kept_random_state():
             torch.manual_seed(SEED)
             back, given = _differentiated(module, examples)
     except CaptureError:
@@ -213,6 +215,7 @@ def _as_task(task: Task, back: BackwardModule, given: list[tuple[torch.Tensor, .
     return made.model_copy(update={"workloads": workloads})
 
 
+@torch.inference_mode(False)
 def deliver_with_backward(
     winner: Candidate, task: Task, original: nn.Module | None, backward: BackwardTask, kernel: Candidate
 ) -> Delivery:
@@ -231,7 +234,7 @@ def deliver_with_backward(
     made = deliver(winner, task, original, backward=deliver(kernel, backward.task, backward.module))
     module, _ = original_of(task, original)
     try:
-        with torch.random.fork_rng(devices=[]):
+        with kept_random_state():
             torch.manual_seed(SEED)
             for call in calls_of(task, original):
                 wrong = _wrong_gradient(made, module, _example(module, call))

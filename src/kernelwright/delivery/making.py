@@ -3,7 +3,7 @@
 import copy
 import inspect
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,10 +51,12 @@ from kernelwright.delivery.runtime.kernel import (
     tensors_of,
 )
 from kernelwright.delivery.runtime.module import attach
+from kernelwright.delivery.unchanged import own_copy, require_as_verified
 from kernelwright.ir.extents import Extent, Family
 from kernelwright.ir.lower.family import dims_of
 from kernelwright.tasks.dynamic import example_workloads
 from kernelwright.tasks.namespace import bind_source, draw_inputs, load_namespace
+from kernelwright.tasks.randomness import kept_random_state
 
 RANDOM = "the state of random generators"
 
@@ -80,6 +82,7 @@ class Delivery:
     """Of its backward task; None: the original computes gradients."""
 
 
+@torch.inference_mode(False)
 def deliver(
     winner: Candidate,
     task: Task,
@@ -100,10 +103,13 @@ def deliver(
         backward: what computes the gradients.
 
     Raises:
-        TaskError: the original cannot be copied, or its calls hold what no contract can name.
+        TaskError: the original is not as it was verified or cannot be copied, or its calls hold what no
+            contract can name.
     """
     module, origin = original_of(task, original)
     calls = calls_of(task, original)
+    if original is not None:
+        _require_as_verified(task, module, calls)
     init = () if origin is None else init_of(origin)
     contract = make_contract(
         winner, module, calls, title=task.name, init=init, is_flat=original is not None, is_frozen=is_frozen
@@ -128,17 +134,9 @@ def original_of(task: Task, original: nn.Module | None) -> tuple[nn.Module, str 
         TaskError: a live module cannot be copied, or a file's cannot be constructed.
     """
     if original is not None:
-        return _own_copy(task, original), None
+        return own_copy(task, original), None
     origin = bind_source(task, task.workloads[0])
     return _constructed(task, origin), origin
-
-
-def _own_copy(task: Task, original: nn.Module) -> nn.Module:
-    try:
-        copied = copy.deepcopy(original)
-    except Exception as error:  # whatever a user's __deepcopy__ raises
-        raise TaskError(f"{task.name}: the module cannot be copied ({error!r})") from error
-    return copied.train(task.mode is Mode.TRAIN) if copied.training != (task.mode is Mode.TRAIN) else copied
 
 
 def _constructed(task: Task, source: str) -> nn.Module:
@@ -155,8 +153,8 @@ def calls_of(task: Task, original: nn.Module | None) -> list[ExampleCall]:
     calls = []
     several = [workload for _, workload in example_workloads(task)] if task.dynamic else task.workloads
     for workload in several:
-        namespace = load_namespace(task, workload)
-        with torch.random.fork_rng(devices=[]):
+        with kept_random_state():
+            namespace = load_namespace(task, workload)
             if original is not None and task.dynamic:
                 args, kwargs = put_together(namespace.structure, draw_inputs(task, namespace, SEED))
             elif original is not None and hasattr(namespace, "example_call"):
@@ -165,6 +163,22 @@ def calls_of(task: Task, original: nn.Module | None) -> list[ExampleCall]:
                 args, kwargs = draw_inputs(task, namespace, SEED), {}
         calls.append(ExampleCall(workload.name, tuple(args), kwargs))
     return calls
+
+
+def _require_as_verified(task: Task, module: nn.Module, calls: Sequence[ExampleCall]) -> None:
+    try:
+        require_as_verified(task, module)
+    except TaskError:
+        if not _changes_itself(module, calls):
+            raise
+
+
+def _changes_itself(module: nn.Module, calls: Sequence[ExampleCall]) -> bool:
+    """Say whether a call changes attributes, or draws random numbers: no kernel runs then."""
+    try:
+        return any(called(module, _apart(call, ""))[2] for call in calls)
+    except Exception:  # whatever forward raises in a module that is not as it was
+        return False
 
 
 def make_contract(
@@ -281,8 +295,8 @@ def over_ranges(contract: Contract, task: Task, module: nn.Module) -> Contract:
 
 def _places(task: Task, module: nn.Module) -> dict[int, int]:
     """Return where the inputs of a task stand among the tensors of a call, by position."""
-    namespace = load_namespace(task, task.workloads[0])
-    with torch.random.fork_rng(devices=[]):
+    with kept_random_state():
+        namespace = load_namespace(task, task.workloads[0])
         drawn = draw_inputs(task, namespace, SEED)
     is_live = task.artifact is not None
     args, kwargs = put_together(namespace.structure, drawn) if is_live else (drawn, {})

@@ -49,6 +49,7 @@ def load(module=None, *, strict=False):
 '''
 
 
+@torch.inference_mode(False)
 def save(
     delivery: Delivery,
     folder: str | Path,
@@ -108,13 +109,39 @@ def write_folder(place: Path, write: Callable[[Path], None]) -> Path:
 
 def require_ours(place: Path) -> Path:
     """Return the path if a delivery may be written there; raises UserError where something else is."""
-    if (
-        place.exists()
-        and not (place / layout.MANIFEST).is_file()
-        and (not place.is_dir() or any(place.iterdir()))
-    ):
-        raise UserError(f"{place} holds something else; name a new folder")
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        strange = _strange_in(place) if (place / layout.MANIFEST).is_file() else ""
+        if strange is not None:
+            said = f" ({strange})" if strange else ""
+            raise UserError(f"{place} holds something else{said}; name a new folder")
     return place
+
+
+def _strange_in(folder: Path) -> str | None:
+    """Return what of a folder with a manifest no ``save`` wrote and no ``load`` left; None: all is ours."""
+    try:
+        manifest = json.loads((folder / layout.MANIFEST).read_text(encoding="utf-8"))
+        is_ours = manifest["digest"] == digest_of_manifest(manifest)
+        is_ours = (
+            is_ours and isinstance(manifest["format"], int) and isinstance(manifest["kernelwright"], str)
+        )
+        known = {*manifest["files"], layout.MANIFEST}
+    except (OSError, AttributeError, KeyError, TypeError, ValueError):
+        is_ours = False
+    if not is_ours:
+        return f"its {layout.MANIFEST} is not of a delivered module"
+    names = (
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    )
+    return next((name for name in sorted(names) if name not in known and not _is_left_by_load(name)), None)
+
+
+def _is_left_by_load(name: str) -> bool:
+    """Tell whether a file is what Python or a kernel's program compiled beside the files of a folder."""
+    *above, last = name.split("/")
+    return above[-1:] == ["__pycache__"] or (above[-1:] == [layout.LIBRARIES] and last.endswith(".so"))
 
 
 def _write(delivery: Delivery, place: Path, cache_dir: Path) -> dict[str, Any] | None:

@@ -3,19 +3,20 @@
 import logging
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import fx, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
 
 from kernelwright.core.dynamic import DynamicAxis
 from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+from kernelwright.tasks.randomness import kept_random_state
 from kernelwright.tasks.recurrent import RECURRENT, shapes_only
 
 logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
@@ -103,8 +104,14 @@ def capture_task(task: Task, workload: Workload) -> Captured:
     """Capture one workload of a task; no memory is spent on weights and inputs where that can be.
 
     Fake tensors carry shapes only. Where the values matter (a constructor or input generator that
-    looks at them, constants that the graph must hold) the real thing is built instead.
+    looks at them, constants that the graph must hold) the real thing is built instead. The process's random
+    state stays as it is.
     """
+    with kept_random_state():
+        return _captured(task, workload)
+
+
+def _captured(task: Task, workload: Workload) -> Captured:
     namespace = load_namespace(task, workload)
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
@@ -119,6 +126,52 @@ def capture_task(task: Task, workload: Workload) -> Captured:
     return capture_module(model, draw_inputs(task, namespace, seed=0))
 
 
+def _read_by_name(exported: torch.export.ExportedProgram, model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the constants of a graph. What is a weight, found through a list, is read as one from here on.
+
+    torch.export takes it for a constant: a kernel would go on with the values of now.
+
+    Raises:
+        CaptureError: one is a part of a weight, whose values change with it.
+    """
+    own = [*model.named_parameters(), *model.named_buffers()]
+    weights = {name: tensor for name, tensor in own if name in exported.state_dict and _has_memory(tensor)}
+    nodes = {node.name: node for node in exported.graph.nodes}
+    specs = exported.graph_signature.input_specs
+    places = {str(spec.target): nodes[spec.arg.name] for spec in specs if hasattr(spec.arg, "name")}
+    constants = {}
+    for name, value in exported.constants.items():
+        if not isinstance(value, torch.Tensor):
+            continue
+        same = None if _holds(model, name) or not _has_memory(value) else _weight_at(value, weights)
+        if same is None:
+            constants[name] = value
+        else:
+            places[name].replace_all_uses_with(places[same])
+            exported.graph.erase_node(places[name])
+    return constants
+
+
+def _weight_at(value: torch.Tensor, weights: Mapping[str, torch.Tensor]) -> str | None:
+    """Return the name of the weight that a tensor is; raises CaptureError where it is a part of one."""
+    for name, weight in weights.items():
+        if weight.untyped_storage().data_ptr() == value.untyped_storage().data_ptr():
+            if value is weight or (isinstance(weight, nn.Parameter) and _is_whole(value, weight)):
+                return name
+            raise CaptureError(f"forward reads a view of {name} that an attribute holds; read {name} itself")
+    return None
+
+
+def _is_whole(value: torch.Tensor, weight: nn.Parameter) -> bool:
+    """True for what torch.export makes of a parameter that a list holds."""
+    one, other = ((t.data_ptr(), t.shape, t.stride(), t.dtype) for t in (value, weight))
+    return one == other
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    return not isinstance(tensor, FakeTensor) and tensor.device.type != "meta" and tensor.numel() > 0
+
+
 def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any], model: nn.Module) -> Captured:
     signature = exported.graph_signature
     kinds = {
@@ -127,6 +180,7 @@ def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any], mod
         InputKind.CONSTANT_TENSOR: "constant",
         InputKind.USER_INPUT: "input",
     }
+    constants = _read_by_name(exported, model)
     nodes = {node.name: node for node in exported.graph.nodes}
     placeholders: list[Placeholder] = []
     position = 0
@@ -134,6 +188,8 @@ def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any], mod
         kind = kinds.get(spec.kind)
         if kind is None:
             raise CaptureError(f"graph input of kind {spec.kind} is not supported")
+        if kind == "constant" and spec.target not in constants:
+            continue  # a weight under another name
         value = nodes[spec.arg.name].meta.get("val") if hasattr(spec.arg, "name") else None
         if isinstance(value, torch.Tensor):
             source = position if kind == "input" else str(spec.target)
@@ -158,7 +214,6 @@ def _describe(exported: torch.export.ExportedProgram, inputs: Sequence[Any], mod
             outputs.append(name)
         else:
             raise CaptureError(f"graph output of kind {out.kind} is not supported")
-    constants = {k: v for k, v in exported.constants.items() if isinstance(v, torch.Tensor)}
     return Captured(
         graph=exported.graph,
         placeholders=tuple(placeholders),

@@ -54,7 +54,7 @@ def load_namespace(task: Task, workload: Workload) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickling inside the source look themselves up
     try:
         exec(compile(source, filename, "exec"), module.__dict__)  # the user's own reference: trusted
-    except Exception as error:  # whatever the user's file raises is the file's fault
+    except (Exception, SystemExit) as error:  # whatever the user's file raises is the file's fault
         raise TaskError(f"{task.path or task.name}: importing it raised {error!r}") from error
     for wanted in ("Model", "get_inputs", "get_init_inputs"):
         if not hasattr(module, wanted):
@@ -67,7 +67,7 @@ def construct_model(task: Task, namespace: ModuleType, seed: int) -> nn.Module:
     torch.manual_seed(seed)
     try:
         model: nn.Module = namespace.Model(*namespace.get_init_inputs())
-    except Exception as error:  # the user's constructor
+    except (Exception, SystemExit) as error:  # the user's constructor
         raise TaskError(f"{task.path or task.name}: Model(...) raised {error!r}") from error
     return model.eval() if task.mode is Mode.EVAL else model
 
@@ -77,5 +77,5 @@ def draw_inputs(task: Task, namespace: ModuleType, seed: int) -> list[Any]:
     torch.manual_seed(seed)
     try:
         return list(namespace.get_inputs())
-    except Exception as error:  # the user's input generator
+    except (Exception, SystemExit) as error:  # the user's input generator
         raise TaskError(f"{task.path or task.name}: get_inputs() raised {error!r}") from error

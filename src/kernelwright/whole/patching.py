@@ -3,20 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
 from kernelwright.delivery.making import ExampleCall, calls_of, make_contract, original_of, with_outputs
 from kernelwright.delivery.runtime.compiled import compile_whole
-from kernelwright.delivery.runtime.contract import (
-    Contract,
-    describe_constants,
-    describe_parts,
-    describe_weights,
-)
+from kernelwright.delivery.runtime.contract import Contract
 from kernelwright.delivery.runtime.kernel import VerifiedKernel
 from kernelwright.delivery.runtime.module import attach
+from kernelwright.delivery.unchanged import contract_of_parts, require_as_verified
 from kernelwright.whole.profiling import examples
 
 
@@ -84,6 +81,7 @@ class PatchedModel:
     is_compiled: bool
 
 
+@torch.inference_mode(False)
 def deliver_patched(
     task: Task,
     original: nn.Module | None,
@@ -95,18 +93,13 @@ def deliver_patched(
     """Return the drop-in for a whole model; ``whole`` is what the referee judged in its place.
 
     Raises:
-        TaskError: the original cannot be copied.
+        TaskError: the original is not as it was verified, or cannot be copied.
     """
     module, origin = original_of(task, original)
+    if original is not None:
+        require_as_verified(task, module)
     kernels = make_kernels(module, calls_of(task, original), winners)
-    contract = Contract(
-        title=task.name,
-        kernel=whole.id,
-        cases=(),
-        parts=describe_parts(module),
-        weights=describe_weights(module, frozenset()),
-        constants=describe_constants(module),
-    )
+    contract = contract_of_parts(module, task.name, whole.id)
     patch(module, kernels.by_path)
     if is_compiled:
         compile_whole(module)

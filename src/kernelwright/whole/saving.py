@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import torch
+
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.machine import Machine
@@ -20,6 +22,7 @@ BLOCKS = "blocks"
 """Folder of the kernels, one folder each."""
 
 
+@torch.inference_mode(False)
 def save_patched(
     model: PatchedModel,
     folder: str | Path,

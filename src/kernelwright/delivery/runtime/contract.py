@@ -15,7 +15,7 @@ from torch import nn
 
 from .aliases import Alias
 from .aliases import from_data as alias_from_data
-from .described import code_of, description_of, digest_of, not_held, tensors_inside
+from .described import ORIGINAL, code_of, description_of, digest_of, not_held, tensors_inside
 from .structure import (
     Structure,
     UnstructuredError,
@@ -463,9 +463,14 @@ def _describe_part(part: nn.Module, same_as: str | None, names: Mapping[int, str
 
 
 def original_class(kind: type) -> type:
-    """Return the class that a delivered class was made of; any other class is its own."""
-    found = getattr(kind, "_kernelwright_original", None)
+    """Return the class that a delivered class was made of; any other class, a derived one too, is its own."""
+    found = vars(kind).get(ORIGINAL)
     return found if isinstance(found, type) else kind
+
+
+def is_derived(kind: type) -> bool:
+    """True for a class that somebody derived from a delivered one."""
+    return ORIGINAL not in vars(kind) and any(ORIGINAL in vars(base) for base in kind.__mro__)
 
 
 def signature_of(kind: type[nn.Module]) -> inspect.Signature:
@@ -502,7 +507,8 @@ def same_attribute(value: Any, verified: Any) -> bool:
     if value is verified:
         return True
     try:
-        return type(value) is type(verified) and bool(plain_to_data(value) == plain_to_data(verified))
+        is_alike = type(value) is type(verified)
+        return is_alike and repr(plain_to_data(value)) == repr(plain_to_data(verified))  # 1 equals True
     except (UnstructuredError, TypeError):
         return False
 

@@ -16,6 +16,8 @@ from .structure import is_found, is_plain, name_of
 
 OWN = "_kernelwright"
 """Attribute of a delivered module that holds its state of ours."""
+ORIGINAL = "_kernelwright_original"
+"""Attribute of a class of ours that names the class it was made of."""
 NOT_HELD = frozenset({OWN, "_compiled_call_impl"})
 FOLLOWED = frozenset({"_flat_weights", "_flat_weight_refs"})
 """What torch's recurrent modules note of their weights, and note again in each call after a change."""
@@ -70,13 +72,14 @@ def _items_of(value: Any) -> list[Any]:
     return items
 
 
-def description_of(value: Any, names: Mapping[int, str] = NAMELESS) -> str:
+def description_of(value: Any, names: Mapping[int, str] = NAMELESS, met: set[int] | None = None) -> str:
     """Return a hash of what an object holds; empty where nobody can tell.
 
-    ``names`` are those of tensors, by identity, that are described by their names.
+    ``names`` are those of tensors, by identity, that are described by their names. The identities of tensors
+    and modules in the object are added to ``met``.
     """
     try:
-        return _hash(_described(value, (), names))
+        return _hash(_described(value, (), names, set() if met is None else met))
     except Exception:  # whatever a user's __reduce__ raises
         return ""
 
@@ -113,7 +116,9 @@ def names_read(kind: type) -> frozenset[str]:
 
 
 def _own_bases(kind: type) -> list[type]:
-    return [b for b in kind.__mro__ if b is not object and b.__module__.partition(".")[0] != "torch"]
+    """Return the classes that a user wrote."""
+    bases = [base for base in kind.__mro__ if base is not object and ORIGINAL not in vars(base)]
+    return [base for base in bases if base.__module__.partition(".")[0] != "torch"]
 
 
 def _python() -> str:
@@ -140,7 +145,7 @@ def _functions_in(value: Any) -> Iterator[FunctionType]:
 
 def _code_text(function: FunctionType) -> str:
     try:
-        defaults = _described([function.__defaults__, function.__kwdefaults__], ())
+        defaults = _described([function.__defaults__, function.__kwdefaults__], (), NAMELESS, set())
     except Exception:  # a default that nobody can describe
         defaults = "?"
     return f"{_code(function.__code__, function.__doc__)} {defaults}"
@@ -162,7 +167,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-def _described(value: Any, above: tuple[int, ...], names: Mapping[int, str] = NAMELESS) -> str:
+def _described(value: Any, above: tuple[int, ...], names: Mapping[int, str], met: set[int]) -> str:
     """Return an object in words; raises TypeError where it has none."""
     if is_plain(value) or isinstance(value, bytes | complex):
         return repr(value)
@@ -170,7 +175,11 @@ def _described(value: Any, above: tuple[int, ...], names: Mapping[int, str] = NA
         return f"<{len(above) - above.index(id(value))} up>"
     if len(above) > DEEPEST:
         raise TypeError("too deep")
-    inner: Callable[[Any], str] = functools.partial(_described, above=(*above, id(value)), names=names)
+    inner: Callable[[Any], str] = functools.partial(
+        _described, above=(*above, id(value)), names=names, met=met
+    )
+    if isinstance(value, torch.Tensor | nn.Module):
+        met.add(id(value))
     if id(value) in names:
         return f"the module's {names[id(value)]}"
     if isinstance(value, torch.Tensor):
@@ -180,15 +189,18 @@ def _described(value: Any, above: tuple[int, ...], names: Mapping[int, str] = NA
     if isinstance(value, FunctionType | MethodType):
         return _described_function(value, inner)
     name = name_of(type(value))
-    if type(value) in (set, frozenset):
-        return f"{name} {sorted(map(inner, value))}"
-    if type(value) is dict:
-        return f"{name} {[(inner(key), inner(item)) for key, item in value.items()]}"
-    if type(value) in (list, tuple):
-        return f"{name} {[inner(item) for item in value]}"
+    if type(value) in (set, frozenset, dict, list, tuple):
+        return f"{name} {_described_items(value, inner)}"
     if isinstance(value, nn.Module):
         return f"{name} {inner({k: v for k, v in vars(value).items() if k not in not_held(value)})}"
     return f"{name} {inner(_reduced(value))}"
+
+
+def _described_items(value: Any, inner: Callable[[Any], str]) -> list[Any]:
+    if isinstance(value, dict):
+        return [(inner(key), inner(item)) for key, item in value.items()]
+    items = [inner(item) for item in value]
+    return sorted(items) if isinstance(value, set | frozenset) else items
 
 
 def _described_function(value: FunctionType | MethodType, inner: Callable[[Any], str]) -> str:

@@ -1,7 +1,7 @@
 """Why the original runs: the same conditions as in the guards, one by one and in words."""
 
-from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,7 +17,7 @@ from .contract import (
     constants_of,
     hidden_tensors,
     is_apart,
-    names_of,
+    is_derived,
     original_class,
     parts_of,
     same_attribute,
@@ -25,11 +25,11 @@ from .contract import (
     weights_of,
     written_weights,
 )
-from .described import description_of, digest_of, is_same_class, names_read, not_held
+from .described import digest_of, is_same_class, names_read, not_held
 from .guards import GLOBAL_HOOKS, HOOKS
+from .pins import Pinned, Whereabouts
 from .structure import differences, take_apart
 
-Pinned: TypeAlias = MutableMapping[tuple[str, str], Any]
 PLAIN_TYPES = (torch.Tensor, nn.Parameter, nn.parameter.Buffer)
 
 
@@ -76,13 +76,13 @@ def module_causes(contract: Contract, module: nn.Module, pinned: Pinned) -> Iter
     if contract.effects:
         names = ", ".join(contract.effects[:3])
         yield Cause("effects", f"a call changes {names}, which a kernel does not do")
-    parts, own = dict(parts_of(module)), names_of(module)
+    parts, where = dict(parts_of(module)), Whereabouts(module)
     if parts.keys() != contract.parts.keys():
         names = ", ".join(sorted(parts.keys() ^ contract.parts.keys())[:3])
         yield Cause("structure", f"submodules were added or removed: {names}")
     for path, part in parts.items():
         if path in contract.parts:
-            yield from _part_causes(contract, path, part, pinned, own)
+            yield from _part_causes(contract, path, part, pinned, where)
             same_as = contract.parts[path].same_as
             if same_as is not None and parts.get(same_as) is not part:
                 yield Cause("structure", f"{path} is no longer the same module as {same_as}")
@@ -92,11 +92,13 @@ def module_causes(contract: Contract, module: nn.Module, pinned: Pinned) -> Iter
 
 
 def _part_causes(
-    contract: Contract, path: str, part: nn.Module, pinned: Pinned, own: Mapping[int, str]
+    contract: Contract, path: str, part: nn.Module, pinned: Pinned, where: Whereabouts
 ) -> Iterator[Cause]:
     verified, title, kind = contract.parts[path], path or "the module", original_class(type(part))
     if nn.utils.parametrize.is_parametrized(part):
         yield Cause("parametrization", f"{title} is parametrized")
+    elif not path and is_derived(kind):
+        yield Cause("structure", f"the module is a {kind.__qualname__}, derived from a delivered class")
     elif not is_same_class(kind, verified.cls, verified.code):
         other = ", with other code" if kind.__qualname__ == verified.cls.partition(":")[2] else ""
         yield Cause("structure", f"{title} is a {type(part).__qualname__}, verified as {verified.cls}{other}")
@@ -108,11 +110,11 @@ def _part_causes(
         mode, other = ("train", "eval") if part.training else ("eval", "train")
         text = f"{title} is in {mode} mode, verified in {other} mode"
         yield Cause("mode", text, f"call .{other}() for the fast one")
-    yield from _attribute_causes(contract, path, part, pinned, own)
+    yield from _attribute_causes(contract, path, part, pinned, where)
 
 
 def _attribute_causes(
-    contract: Contract, path: str, part: nn.Module, pinned: Pinned, names: Mapping[int, str]
+    contract: Contract, path: str, part: nn.Module, pinned: Pinned, where: Whereabouts
 ) -> Iterator[Cause]:
     verified, title, own = contract.parts[path], path or "the module", attributes_of(part)
     if path and "forward" in own:
@@ -122,12 +124,7 @@ def _attribute_causes(
             text = f"{name} of {title} is {own.get(name, 'missing')!r}, verified with {value!r}"
             yield Cause("attribute", text)
     for name, description in verified.opaque.items():
-        held = own.get(name)
-        if name in own and held is pinned.get((path, name), pinned):
-            continue
-        if name in own and description and description_of(held, names) == description:
-            pinned[path, name] = held
-        else:
+        if name not in own or not where.has_described(path, name, own[name], description, pinned):
             yield Cause("attribute", f"{name} of {title} was replaced")
     known = {*verified.attributes, *verified.opaque, *STANDARD, *not_held(part)}
     for name in vars(part).keys() - known:
@@ -237,8 +234,7 @@ def _case_cause(
     parameters = signature_of(kind).parameters
     values = {p.name: p.default for p in parameters.values() if p.default is not p.empty} | given
     for name, value in given.items():
-        is_left_out = type(value) in (tuple, dict) and not value
-        is_default = is_left_out or same_attribute(value, parameters[name].default)
+        is_default = same_attribute(value, parameters[name].default)
         if name not in case.arguments and name not in case.defaults and not is_default:
             return Cause("arguments", f"{name} was given, verified without")
     for name, structure in (*case.arguments.items(), *case.defaults.items()):

@@ -289,7 +289,7 @@ def _blank(folder: Path, part: Part) -> nn.Module:
         raise FolderError(f"{folder}: {error}; give the original: load(folder, module)") from error
     blank: nn.Module = kind.__new__(kind)
     nn.Module.__init__(blank)
-    vars(blank).update(part.attributes)
+    vars(blank).update(copy.deepcopy(part.attributes))  # the contract keeps what was verified
     for holder in HOLDERS:
         getattr(blank, holder).update(dict.fromkeys(part.nothing.get(holder, ())))
     return blank

@@ -7,6 +7,7 @@ attributes (``traced``), so that the tracer guards on them, and the kernel is ca
 
 import copy
 import inspect
+import keyword
 import linecache
 import math
 import re
@@ -49,8 +50,8 @@ class Held:
     """One thing of a module that a check refers to."""
 
     kind: str
-    """``owner``, ``dict``, ``length``, ``others``, ``hooks``, ``attribute``, ``child``, ``kind``, ``tensor``,
-    ``version``, ``address``, ``hidden``, or where parameters, buffers or submodules are held."""
+    """``owner``, ``length``, ``others``, ``attribute``, ``child``, ``kind``, ``tensor``, ``version``,
+    ``address``, ``hidden`` or ``referred``; not the dicts of a module, in whose place others may be put."""
     path: str
     name: str = ""
 
@@ -119,6 +120,8 @@ class _Generator:
         self.parameters = list(signature.parameters.values())[1:]
         self.local = {p.name: f"a{number}" for number, p in enumerate(self.parameters)}
         """Parameter of forward -> variable: a name of the user's hides none of ours."""
+        self.numbers = {path: number for number, path in enumerate(contract.parts)}
+        """Submodule -> what its variables begin with."""
         self.layout: list[Held] = []
         self.traced_layout: list[Held] = []
         self.names: dict[str, Any] = {
@@ -250,17 +253,19 @@ class _Generator:
 
     def _unchanged(self) -> str:
         """What a module holds is what it held when it was last looked at whole."""
-        terms = [f"id(own) == {self.held('owner', '')}"]
+        terms = [f"id(own) == {self.held('owner', '')}", f"type(self) is {self.held('kind', '')}"]
         for path, part in self.contract.parts.items():
             parent, _, leaf = path.rpartition(".")
-            if path:
-                terms.append(f"{self.held('_modules', parent)}[{leaf!r}] is {self.held('child', path)}")
+            if path and self._is_first(parent):
+                terms.append(f"{self._holder(parent, '_modules')}[{leaf!r}] is {self.held('child', path)}")
             if part.same_as is None:
                 terms += self._part(path, part)
         for name, weight in self.contract.weights.items():
             value = self._weight(name)
             path, _, leaf = name.rpartition(".")
-            terms.append(f"{self._holder(path, is_parameter=weight.is_parameter)}[{leaf!r}] is {value}")
+            if self._is_first(path):
+                holder = self._holder(path, "_parameters" if weight.is_parameter else "_buffers")
+                terms.append(f"{holder}[{leaf!r}] is {value}")
             if weight.same_as is None:
                 terms.append(self._facts(value, weight.facts, is_weight=True))
                 if self.contract.is_frozen:
@@ -268,16 +273,26 @@ class _Generator:
                     terms.append(f"version_of({value}) == {self.held('version', path, leaf)}")
         for name, constant in self.contract.constants.items():
             path, _, leaf = name.rpartition(".")
-            holder = self._holder(path, is_parameter=False) if constant.is_buffer else self._own(path)
+            holder = self._holder(path, "_buffers") if constant.is_buffer else self._own(path)
             terms.append(f"{holder}[{leaf!r}] is {self._weight(name)}")
             terms.append(f"{self._weight(name)}.data_ptr() == {self.held('address', path, leaf)}")
             terms.append(f"version_of({self._weight(name)}) == {self.held('version', path, leaf)}")
         return " and ".join(terms)
 
+    def _is_first(self, path: str) -> bool:
+        """The submodule stands first under this path; what it holds is compared there."""
+        return self.contract.parts[path].same_as is None
+
     def _part(self, path: str, part: Part) -> list[str]:
         """One submodule: its class, attributes, and what it holds, None among it."""
-        own = self._own(path)
-        terms = [f"len({own}) == {self.held('length', path)}", f"{own}.keys() >= {self.held('others', path)}"]
+        own, terms = self._own(path), []
+        if path:
+            terms.append(f"type({self.held('child', path)}) is {self.held('kind', path)}")
+            terms.append(f"len({own} := {self.held('child', path)}.__dict__) == {self.held('length', path)}")
+        else:
+            terms.append(f"len(own) == {self.held('length', path)}")
+        others = self.held("others", path)
+        terms.append(f"(not {others} or {own}.keys() >= {others})")
         for name in (*part.attributes, *part.opaque):
             terms.append(f"{own}[{name!r}] is {self.held('attribute', path, name)}")
             value = part.attributes.get(name)
@@ -288,26 +303,25 @@ class _Generator:
             else:  # 2.0 equals 2, and computes in another type
                 terms.append(f"{own}[{name!r}] == {self.constant(copy.deepcopy(value))}")
                 terms.append(f"repr({own}[{name!r}]) == {self.constant(repr(value))}")
-        empty = []
-        if path:
-            terms.append(f"type({self.held('child', path)}) is {self.held('kind', path)}")
-            empty += [self.held("hooks", path, name) for name in HOOKS]
+        empty = [f"{own}[{hooks!r}]" for hooks in HOOKS if path]
         for holder, count in self.contract.entries(path).items():
+            held = self._holder(path, holder)
             if count:
-                terms.append(f"len({self.held(holder, path)}) == {count}")
+                terms.append(f"len({held} := {own}[{holder!r}]) == {count}")
             else:
-                empty.append(self.held(holder, path))
-            for name in part.nothing.get(holder, ()):
-                terms.append(f"{self.held(holder, path)}[{name!r}] is None")
+                empty.append(f"{own}[{holder!r}]")
+            terms += [f"{held}[{name!r}] is None" for name in part.nothing.get(holder, ())]
         if empty:
             terms.append(f"not ({' or '.join(empty)})")
         return terms
 
     def _own(self, path: str) -> str:
-        return self.held("dict", path) if path else "own"
+        """Return the variable of a submodule's ``__dict__``."""
+        return f"own{self.numbers[path]}" if path else "own"
 
-    def _holder(self, path: str, *, is_parameter: bool) -> str:
-        return self.held("_parameters" if is_parameter else "_buffers", path)
+    def _holder(self, path: str, name: str) -> str:
+        """Return the variable of the dict in which a submodule has parameters, buffers or submodules."""
+        return f"{self._own(path)}{name}"
 
     def _weight(self, name: str) -> str:
         path, _, leaf = name.rpartition(".")
@@ -533,6 +547,8 @@ class _Generator:
                 terms.append(f"{_path(path)} is {_path(part.same_as)}")
             else:
                 terms += self._traced_part(path, part)
+        if self.contract.may_hide_tensors:
+            terms += self._referred()
         for name in self.contract.constants:
             path, _, leaf = name.rpartition(".")
             terms.append(f"{_path(name)} is self.{OWN}.seen[{self.seen('tensor', path, leaf)}]")
@@ -543,6 +559,20 @@ class _Generator:
                 terms.append(f"{_path(name)} is {_path(weight.same_as)}")
         return " and ".join([*terms, *(f"not is_autocast({d!r})" for d in self.contract.devices)])
 
+    def _referred(self) -> list[str]:
+        """Submodules and weights that attributes refer to are still the module's own; None: none does."""
+        terms = []
+        for path, part in self.contract.parts.items():
+            if path and part.same_as is None:
+                seen = f"self.{OWN}.seen[{self.seen('referred', path)}]"
+                terms.append(f"({seen} is None or {_path(path)} is {seen})")
+        for name, weight in self.contract.weights.items():
+            path, _, leaf = name.rpartition(".")
+            if weight.same_as is None:
+                seen = f"self.{OWN}.seen[{self.seen('referred', path, leaf)}]"
+                terms.append(f"({seen} is None or {_path(name)} is {seen})")
+        return terms
+
     def _traced_part(self, path: str, part: Part) -> list[str]:
         own, terms = _path(path), []
         seen = f"self.{OWN}.seen"
@@ -551,13 +581,13 @@ class _Generator:
             terms += [f"len({own}.{hooks}) == 0" for hooks in HOOKS]
         for name, value in part.attributes.items():
             if isinstance(value, bool) or value is None:
-                terms.append(f"{own}.{name} is {value}")
+                terms.append(f"{_member(own, name)} is {value}")
             elif _is_compared(value):
-                terms.append(f"{own}.{name} == {self.constant(copy.deepcopy(value))}")
+                terms.append(f"{_member(own, name)} == {self.constant(copy.deepcopy(value))}")
             else:
-                terms.append(f"{own}.{name} is {seen}[{self.seen('attribute', path, name)}]")
+                terms.append(f"{_member(own, name)} is {seen}[{self.seen('attribute', path, name)}]")
         for name in part.opaque:
-            terms.append(f"{own}.{name} is {seen}[{self.seen('attribute', path, name)}]")
+            terms.append(f"{_member(own, name)} is {seen}[{self.seen('attribute', path, name)}]")
         for holder, count in self.contract.entries(path).items():
             terms.append(f"len({own}.{holder}) == {count}")
             terms += [f"{own}.{holder}[{name!r}] is None" for name in part.nothing.get(holder, ())]
@@ -637,7 +667,7 @@ def _may_change(value: Any) -> bool:
 
 def _has_sets(value: Any) -> bool:
     if isinstance(value, dict):
-        return any(map(_has_sets, value.values()))
+        return any(map(_has_sets, (*value, *value.values())))
     return isinstance(value, set | frozenset) or (
         isinstance(value, list | tuple) and any(map(_has_sets, value))
     )
@@ -646,7 +676,7 @@ def _has_sets(value: Any) -> bool:
 def _is_compared(value: Any) -> bool:
     """True for what tracers compare by value: numbers, texts, and what holds nothing else."""
     if isinstance(value, dict):
-        return all(map(_is_compared, value.values()))
+        return all(isinstance(key, int | str) for key in value) and all(map(_is_compared, value.values()))
     if isinstance(value, list | tuple):
         return all(map(_is_compared, value))
     return isinstance(value, int | float | str) or value is None
@@ -669,8 +699,14 @@ def _path(name: str) -> str:
     """Return the Python expression of something inside the module."""
     text = "self"
     for part in name.split(".") if name else ():
-        text = f"{text}.{part}" if part.isidentifier() else f"getattr({text}, {part!r})"
+        text = _member(text, part)
     return text
+
+
+def _member(value: str, name: str) -> str:
+    """Return the Python expression of an object's attribute, whatever its name is."""
+    is_word = name.isidentifier() and not keyword.iskeyword(name)
+    return f"{value}.{name}" if is_word else f"getattr({value}, {name!r})"
 
 
 def _tensors_of() -> Callable[[Any], list[torch.Tensor]]:

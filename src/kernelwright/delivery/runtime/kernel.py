@@ -1,12 +1,13 @@
 """The verified program: loaded once, then made into one instance for each module that it serves."""
 
+import contextlib
 import copy
 import hashlib
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -219,16 +220,37 @@ def restored(
 
 def constructed(kind: Callable[..., nn.Module], init: Sequence[Any], seed: int) -> nn.Module:
     """Return an instance made under a seed; the random state of the process stays as it is."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with _seeded(seed):
         return kind(*copy.deepcopy(tuple(init)))
 
 
 def init_of(origin: str) -> tuple[Any, ...]:
     """Return the constructor's arguments that a reference's source gives, the same in every process."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with _seeded(SEED):
         return tuple(load_origin(origin).get_init_inputs())
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Draw under a seed, one thread at a time; then put the generators back, the accelerator's among them.
+
+    Where the accelerator was not in use yet, it gets the process's own seed.
+    """
+    kind = torch.accelerator.current_accelerator()
+    accelerator = None if kind is None else torch.get_device_module(kind)
+    is_used = accelerator is not None and getattr(accelerator, "is_initialized", accelerator.is_available)()
+    every = "_all" if hasattr(accelerator, "get_rng_state_all") else ""
+    with _loading, torch.random.fork_rng(devices=[]):
+        own = torch.initial_seed()
+        states = getattr(accelerator, f"get_rng_state{every}")() if is_used else None
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            if is_used:
+                getattr(accelerator, f"set_rng_state{every}")(states)
+            elif accelerator is not None:
+                getattr(accelerator, f"manual_seed{every}")(own)
 
 
 def load_origin(source: str) -> ModuleType:

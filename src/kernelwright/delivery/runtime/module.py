@@ -8,7 +8,7 @@ import copy
 import copyreg
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, cast
 
 import torch
@@ -18,20 +18,21 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .aliases import with_aliases, without_views
 from .calls import CallCounts, CallReport, Cause, NotVerifiedError, advise, is_strict_here
 from .contract import (
-    HOLDERS,
     Contract,
     hidden_tensors,
+    is_derived,
     original_class,
     others_of,
     parts_of,
     signature_of,
     weights_of,
 )
-from .described import OWN
+from .described import ORIGINAL, OWN
 from .explain import call_cause, case_number, held_tensors, is_fake, module_cause, state_cause
 from .guards import Guards, Held, generate, needs_gradients, version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
 from .operator import operator_of, teach_operators
+from .pins import Pin, referred_to
 from .structure import UnstructuredError, put_together, take_apart
 
 OTHER_TENSORS = frozenset({"structure", "weights", "device", "dtype", "shape", "layout", "memory"})
@@ -53,7 +54,7 @@ class ModuleState:
         with weights, whatever another one does. Empty: look at the module first."""
         self.seen: tuple[Any, ...] = ()
         """What tracers compare by identity, as it was when the module was last looked at whole."""
-        self.pinned: dict[tuple[str, str], Any] = {}
+        self.pinned: dict[tuple[str, str], Pin] = {}
         """Attributes of other kinds, of which their descriptions are known to be right."""
         self._instance: KernelInstance | None = None
         self._lending: KernelInstance | None = None
@@ -103,8 +104,8 @@ class ModuleState:
         with _disable_current_modes():
             is_verified = module_cause(contract, module, self.pinned) is None
         if is_verified:
-            parts = dict(parts_of(module))
-            self.seen = tuple(_held(contract, parts, wanted) for wanted in layout)
+            parts, referred = dict(parts_of(module)), referred_to(self.pinned)
+            self.seen = tuple(_held(contract, parts, wanted, referred) for wanted in layout)
         return is_verified
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "ModuleState":
@@ -117,22 +118,22 @@ class ModuleState:
         return functools.partial(ModuleState, strict=self.counts.strict), (self.kernel,)
 
 
-def _held(contract: Contract, parts: Mapping[str, nn.Module], wanted: Held) -> Any:
-    """Return one thing that the guards compare."""
+def _held(
+    contract: Contract, parts: Mapping[str, nn.Module], wanted: Held, referred: Collection[int] = ()
+) -> Any:
+    """Return one thing that the guards compare; ``referred``: the identities of what attributes refer to."""
     part = parts[wanted.path]
     own = vars(part)
     found: dict[str, Callable[[], Any]] = {
         "owner": lambda: id(own),  # not the dict itself: a module that nobody has any more is freed at once
-        "dict": lambda: own,
         "length": lambda: len(own),
         "others": lambda: others_of(contract, wanted.path, part),
         "hidden": lambda: hidden_tensors(contract, part),
         "attribute": lambda: own[wanted.name],
-        "hooks": lambda: own[wanted.name],
         "child": lambda: part,
         "kind": lambda: type(part),
-        **{holder: functools.partial(own.get, holder) for holder in HOLDERS},
         "tensor": lambda: _tensor(part, wanted.name),
+        "referred": lambda: _referred(part, wanted.name, referred),
         "version": lambda: version_of(_tensor(part, wanted.name)),
         "address": lambda: _tensor(part, wanted.name).data_ptr(),
     }
@@ -148,6 +149,12 @@ def _has_others_weights(parts: Iterable[nn.Module]) -> bool:
     )
 
 
+def _referred(part: nn.Module, name: str, referred: Collection[int]) -> Any:
+    """Return a tensor of a submodule, or the submodule itself, if an attribute refers to it."""
+    found = _tensor(part, name) if name else part
+    return found if id(found) in referred else None
+
+
 def _tensor(part: nn.Module, name: str) -> Any:
     for holder in (part._parameters, part._buffers, vars(part)):
         if name in holder:
@@ -159,9 +166,15 @@ def attach(kernel: VerifiedKernel, module: nn.Module, *, strict: bool = False) -
     """Turn a module into a delivered one, in place, and return it.
 
     Raises:
-        TypeError: it is of another class than the kernel was verified for.
+        TypeError: it is of another class than the kernel was verified for, or of one derived from a delivered
+            class.
     """
     kind = original_class(type(module))
+    if is_derived(kind):
+        raise TypeError(
+            f"the class of the module, {kind.__qualname__}, is derived from a delivered one; derive it from "
+            "the original's"
+        )
     wanted = kernel.contract.parts[""].cls
     if kind.__qualname__ != wanted.partition(":")[2]:
         raise TypeError(f"the module is a {kind.__qualname__}; the kernel was made for {wanted}")
@@ -192,7 +205,7 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
             "__reduce_ex__": _reduce,
             "__prepare_scriptable__": _prepare_scriptable,
             "_apply": _apply,
-            "_kernelwright_original": kind,
+            ORIGINAL: kind,
             "_kernelwright_kernel": kernel,
             "_kernelwright_guards": guards,
             "_kernelwright_operators": operators,

@@ -22,6 +22,7 @@ MAX_ARGUMENTS = 64
 """That PyTorch accepts in an operator's schema; more tensors are passed as lists."""
 DEFINED = "kernelwright_operators"
 """Where the namespace of a kernel keeps its operators, by number."""
+_defining = threading.RLock()
 
 
 class KernelOperator:
@@ -43,6 +44,7 @@ class KernelOperator:
         self._original = _without_memory(original)
         self._is_taught = False
         self._instances = threading.local()
+        self._running_original = threading.RLock()
 
     def call(self, *tensors: torch.Tensor) -> Any:
         """Run the kernel on the tensors of a call and the weights."""
@@ -158,7 +160,8 @@ class KernelOperator:
         case, inputs, weights = self._split(tensors)
         held = dict(zip(self.names, weights, strict=True))
         positional, named = arguments_from(case.arguments, self.contract.spread, inputs)
-        return forward_on(self._original, held, positional, named)
+        with self._running_original:  # one original for all threads, with the weights of one call in it
+            return forward_on(self._original, held, positional, named)
 
     # -- registration ------------------------------------------------------------------------------
 
@@ -264,9 +267,10 @@ def operator_of(kernel: VerifiedKernel, original: nn.Module, number: int = 0) ->
     """Return one of a kernel's operators, defined now if it is not yet; ``original`` computes gradients."""
     known: dict[int, tuple[KernelOperator, Callable[..., Any]]]
     known = vars(kernel.namespace).setdefault(DEFINED, {})
-    if number not in known:
-        made = KernelOperator(kernel, original, number)
-        known[number] = made, made.define()
+    with _defining:
+        if number not in known:
+            made = KernelOperator(kernel, original, number)
+            known[number] = made, made.define()
     return known[number][1]
 
 
