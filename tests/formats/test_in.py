@@ -8,9 +8,12 @@ import pytest
 import torch
 from tests.formats.samples import (
     DEFINITION,
+    REFERENCE,
+    RETURNS,
     flashinfer_dataset,
     popcorn_problem,
     robust_task,
+    solution,
     workload,
     write,
 )
@@ -154,3 +157,60 @@ def test_a_bad_robust_kbench_task_is_one_line(tmp_path: Path) -> None:
     for read in (read_robust_kbench, read_popcorn, read_flashinfer):
         with pytest.raises(UserError, match="there"):
             read(tmp_path / "nowhere")
+
+
+FUTURE = '"""Theirs."""\nfrom __future__ import annotations\n'
+
+
+def test_future_imports_of_a_flashinfer_dataset_stand_at_the_top(tmp_path: Path) -> None:
+    root = flashinfer_dataset(tmp_path)
+    reference = FUTURE + REFERENCE.replace("run(x,", "run(x: Unknown,")
+    write(root, "definitions/norm/rms_norm_w32.json", json.dumps({**DEFINITION, "reference": reference}))
+    plain = FUTURE + RETURNS.replace("kernel(x,", "kernel(x: Unknown,")
+    apart = f"{FUTURE}from math import *\nMODE = sqrt(4.0)\n{RETURNS}"
+    for name, source in (("plain", plain), ("apart", apart)):
+        one = solution(name, source, destination_passing_style=False)
+        write(root, f"solutions/norm/{name}.json", json.dumps(one))
+    converted = read_flashinfer(root)
+    task = task_of(converted, "rms_norm_w32.py")
+    for name in ("plain", "apart"):
+        expected, found = call(task, 0, converted.files[f"rms_norm_w32__{name}.py"])
+        assert found is not None and torch.equal(expected, found)
+
+
+def test_future_imports_of_a_popcorn_problem_stand_at_the_top(tmp_path: Path) -> None:
+    folder = popcorn_problem(tmp_path)
+    for name in ("reference.py", "submission.py"):
+        text = (folder / name).read_text(encoding="utf-8").replace("data: input_t", "data: Unknown")
+        (folder / name).write_text(FUTURE + text, encoding="utf-8")
+    converted = read_popcorn(folder)
+    expected, found = call(task_of(converted, "scan.py"), 0, converted.files["scan__submission.py"])
+    assert found is not None and torch.allclose(expected, found, atol=1e-4)
+
+
+def test_a_star_import_of_popcorns_harness_gives_its_stand_ins(tmp_path: Path) -> None:
+    folder = popcorn_problem(tmp_path)
+    for name in ("reference.py", "submission.py"):
+        text = (folder / name).read_text(encoding="utf-8")
+        text = text.replace("from task import input_t, output_t", "from task import *")
+        (folder / name).write_text(text, encoding="utf-8")
+    converted = read_popcorn(folder)
+    assert call(task_of(converted, "scan.py"), 0, converted.files["scan__submission.py"])[1] is not None
+
+
+def test_future_imports_of_a_robust_kbench_task_stand_at_the_top(tmp_path: Path) -> None:
+    folder = robust_task(tmp_path)
+    file = folder / "func_forward.py"
+    text = file.read_text(encoding="utf-8").replace("features: int,", "features: Unknown,")
+    file.write_text(FUTURE + text, encoding="utf-8")
+    assert call(task_of(read_robust_kbench(folder), "scaled.py"))[0].shape == (3, 8)
+
+
+def test_readers_say_which_files_are_tasks(tmp_path: Path) -> None:
+    made = (
+        (read_flashinfer(flashinfer_dataset(tmp_path / "f")), "rms_norm_w32.py"),
+        (read_popcorn(popcorn_problem(tmp_path / "p")), "scan.py"),
+        (read_robust_kbench(robust_task(tmp_path / "r")), "scaled.py"),
+    )
+    for converted, task in made:
+        assert converted.tasks == (task,)

@@ -62,8 +62,8 @@ def verdict(status: Status = Status.VERIFIED) -> Evaluation:
 
 
 def package(*statuses: Status) -> Package:
-    kernels = {f"k{i}": KERNEL for i in range(len(statuses))}
-    return Package(OURS, kernels, tuple(map(verdict, statuses)), hardware="a processor")
+    verdicts = {f"k{i}": verdict(status) for i, status in enumerate(statuses)}
+    return Package(OURS, dict.fromkeys(verdicts, KERNEL), verdicts)
 
 
 def save(converted: Converted, folder: Path) -> Path:
@@ -118,6 +118,97 @@ def test_a_constructor_that_differs_between_workloads_is_refused() -> None:
         write_flashinfer(Package(task))
 
 
+def test_verdicts_are_on_kernels_of_the_package() -> None:
+    with pytest.raises(ValueError, match="a verdict on other"):
+        Package(OURS, {"k": KERNEL}, {"other": verdict()})
+
+
+def test_a_verdict_that_names_its_machine_says_so() -> None:
+    judged = verdict().model_copy(update={"device": "box"})
+    whole = Package(OURS, {"k": KERNEL}, {"k": judged}, device="cuda")
+    written = write_flashinfer(whole)
+    (traces,) = (text for name, text in written.files.items() if name.startswith("traces/"))
+    places = [json.loads(line)["evaluation"]["environment"] for line in traces.splitlines()]
+    assert {place["hardware"] for place in places} == {"box"}
+    (one,) = (text for name, text in written.files.items() if name.startswith("solutions/"))
+    assert json.loads(one)["spec"]["target_hardware"] == ["cuda"]
+    assert not any("machine" in note for note in written.notes)
+    assert "over eager [1.80, 2.20], on box" in write_hf_kernels(whole).files["README.md"]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "float64", "uint8"])
+def test_a_type_that_flashinfer_bench_lacks_is_refused(dtype: str) -> None:
+    source = TASK.replace("dim=-1) * factor", f"dim=-1).to(torch.{dtype})")
+    with pytest.raises(UserError, match=f"output is of type {dtype}, which FlashInfer-Bench lacks"):
+        write_flashinfer(Package(parse_task(source, Path("t.py"))))
+
+
+def test_a_type_that_differs_between_workloads_is_refused() -> None:
+    source = TASK.replace("dim=-1) * factor", "dim=-1).to(torch.half if len(x) > 8 else torch.float)")
+    with pytest.raises(UserError, match="differ in kind between workloads"):
+        write_flashinfer(Package(parse_task(source, Path("t.py"))))
+
+
+def test_kernels_that_would_be_one_solution_are_refused() -> None:
+    with pytest.raises(UserError, match="another kernel's solution is called scaled_softmax__k_1 too"):
+        write_flashinfer(Package(OURS, {"k-1": KERNEL, "k_1": KERNEL}))
+
+
+def test_tasks_in_one_dataset_have_solutions_of_their_own_names() -> None:
+    names = []
+    for task in (OURS, OURS.model_copy(update={"name": "another"})):
+        files = write_flashinfer(Package(task, {"fast": KERNEL})).files
+        names += [json.loads(text)["name"] for name, text in files.items() if name.startswith("solutions/")]
+    assert names == ["scaled_softmax__fast", "another__fast"]
+
+
+CROWDED = """
+import torch
+from torch import nn
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.b = nn.Parameter(torch.full((4,), 2.0))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = Inner()
+        self.a_b = nn.Parameter(torch.full((4,), 3.0))
+        self.c = nn.Parameter(torch.full((4,), 5.0))
+
+    def forward(self, output, state_c):
+        return output * self.a.b + state_c * self.a_b + self.c
+
+
+def get_inputs():
+    return [torch.randn(2, 4), torch.randn(2, 4)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_inputs_outputs_and_state_that_are_called_alike_are_told_apart() -> None:
+    written = write_flashinfer(Package(parse_task(CROWDED, Path("crowded.py"))))
+    definition = json.loads(written.files["definitions/module/crowded.json"])
+    assert set(definition["inputs"]) == {
+        "output", "state_c", "state_a_b", "state_a_b_2", "state_c_2",
+    }  # fmt: skip
+    assert list(definition["outputs"]) == ["output_2"]
+    space = ModuleType("reference")
+    exec(definition["reference"], space.__dict__)
+    given = {name: torch.randn(4) for name in definition["inputs"]}
+    order = list(space.Model().state_dict())
+    own = dict(zip(order, (given[name] for name in list(definition["inputs"])[2:]), strict=True))
+    expected = given["output"] * own["a.b"] + given["state_c"] * own["a_b"] + own["c"]
+    assert torch.allclose(space.run(**given), expected)
+
+
 LOAD = """
 import sys, torch
 from pathlib import Path
@@ -146,11 +237,46 @@ def test_a_hugging_face_repository_is_complete(tmp_path: Path, monkeypatch: pyte
         "__init__.py", "kernel.py", "layers.py", "scaled_softmax/__init__.py",
     }  # fmt: skip
     assert "[torch-noarch]" in (folder / "build.toml").read_text()
-    assert "2.00x over eager [1.80, 2.20]" in (folder / "README.md").read_text()
+    card = (folder / "README.md").read_text()
+    assert "2.00x over eager [1.80, 2.20], on a machine that the verdict does not name" in card
     monkeypatch.syspath_prepend(str(built))
     assert importlib.import_module("scaled_softmax").ModelNew
     with pytest.raises(UserError, match="one kernel, not 2"):
         write_hf_kernels(package(Status.VERIFIED, Status.VERIFIED))
+
+
+def test_only_a_verified_kernel_is_packed_as_verified() -> None:
+    judged = write_hf_kernels(package(Status.VERIFIED)).files
+    assert "A verified drop-in" in judged["torch-ext/scaled_softmax/__init__.py"]
+    assert "The referee verified it" in judged["README.md"]
+    for status in (Status.INCORRECT_NUMERICS, Status.REJECTED):
+        with pytest.raises(UserError, match=f"k0: its verdict is {status}"):
+            write_hf_kernels(package(status))
+
+
+def test_a_kernel_without_a_verdict_is_packed_as_not_judged() -> None:
+    files = write_hf_kernels(Package(OURS, {"k": KERNEL})).files
+    assert "not judged" in files["torch-ext/scaled_softmax/__init__.py"]
+    assert "not judged" in files["README.md"]
+    own = [text for name, text in files.items() if not name.endswith("kernel.py")]
+    assert not any("verified" in text for text in own)
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"), [("Scaled_Softmax", "scaled-softmax"), ("19_ReLU", "t-19-relu"), ("ab", "ab")]
+)
+def test_a_hugging_face_name_is_made_of_the_tasks(name: str, taken: str) -> None:
+    task = OURS.model_copy(update={"name": name})
+    files = write_hf_kernels(Package(task, {"k": KERNEL})).files
+    assert f'name = "{taken}"\n' in files["build.toml"]
+
+
+@pytest.mark.parametrize("name", ["gr\u00f6\u00dfe", "a", "\u65e5\u672c", "relu\u00b2"])
+def test_a_name_that_hugging_face_refuses_is_one_line(name: str) -> None:
+    task = OURS.model_copy(update={"name": name})
+    with pytest.raises(UserError, match="Hugging Face takes names") as caught:
+        write_hf_kernels(Package(task, {"k": KERNEL}))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_kernelbench_run_and_back(tmp_path: Path) -> None:
@@ -218,6 +344,11 @@ def test_a_whole_run_is_judged(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "no problem 9" in result.rows[2].reason and result.n_problems == 3
     theirs, ours = result.fast_p()[0][1:]
+    saved: list[int] = []
+    part = run_submission(
+        request.model_copy(update={"limit": 1}), on_result=lambda result: saved.append(len(result.rows))
+    )
+    assert (part.n_problems, part.fast_p()[0][1:], saved) == (1, (1.0, 1.0), [1])
     assert (theirs, ours) == (None, 1 / 3)  # of the unknown problem their reference's time is not known
 
 

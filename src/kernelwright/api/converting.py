@@ -1,6 +1,7 @@
 """Formats of other benchmarks and libraries, in and out, as files."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from kernelwright.api.capturing import require_own
 from kernelwright.api.judging import read_kernel
 from kernelwright.api.machines import bound_settings
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import TaskError, UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.request import ExportRequest, ImportRequest
@@ -18,7 +20,6 @@ from kernelwright.core.task import Task, Workload
 from kernelwright.formats.package import Converted, Package, read_json
 from kernelwright.formats.seen import SeenCall, read_seen
 from kernelwright.formats.table import reader, writer
-from kernelwright.machine import probe
 from kernelwright.referee.session.confined import start_confined
 from kernelwright.report.files import write_text
 from kernelwright.settings import Settings
@@ -52,9 +53,8 @@ def run_import(request: ImportRequest) -> Conversion:
         UserError: the source is none of that format, or a file cannot be written.
     """
     converted = reader(request.format)(Path(request.source))
-    for name, text in converted.files.items():
-        if name.endswith(".py") and "class Model(" in text:
-            parse_task(text, Path(name))  # what we make can be read by us
+    for name in converted.tasks:
+        parse_task(converted.files[name], Path(name))  # what we make can be read by us
     return _write(converted, request.out)
 
 
@@ -73,21 +73,13 @@ def run_export(request: ExportRequest, *, settings: Settings | None = None) -> C
     names = [kernel.title for kernel in request.kernels]
     if len(set(names)) < len(names):
         raise UserError("two kernels have one name; name their files differently")
-    evaluations = _verdicts(Path(request.verdicts)) if request.verdicts else ()
-    if evaluations and len(evaluations) != len(names):
-        raise UserError(f"{request.verdicts}: {len(evaluations)} verdicts for {len(names)} kernels")
-    wrong = [one.task_id for one in evaluations if one.task_id != task.id]
-    if wrong:
-        raise UserError(f"{request.verdicts}: verdicts on another task, or on other workloads; judge again")
+    kernels = {name: read_kernel(place) for name, place in zip(names, request.kernels, strict=True)}
     device = find_device_kind(request.device.partition(":")[0])
-    facts = probe.probe_machine().environment()
     package = Package(
         task=task,
-        kernels={name: read_kernel(place) for name, place in zip(names, request.kernels, strict=True)},
-        evaluations=evaluations,
+        kernels=kernels,
+        evaluations=_judged(Path(request.verdicts), task, kernels) if request.verdicts else {},
         author=request.author,
-        hardware=str(facts.get("processor") or request.device),
-        libraries={name: str(facts[name]) for name in ("torch", "kernelwright", "python") if name in facts},
         device=device.hub_name or device.name,
         look=partial(_look_confined, where) if where.confine_tasks else None,
     )
@@ -115,11 +107,34 @@ def _look_confined(where: Settings, task: Task, workload: Workload) -> SeenCall:
         ) from error
 
 
+def _judged(path: Path, task: Task, kernels: Mapping[str, str]) -> dict[str, Evaluation]:
+    """Return the verdict on each kernel; a verdict says by its candidate's id which program it is on.
+
+    Raises:
+        UserError: a verdict is on another task or on none of the kernels, or a kernel has none.
+    """
+    left = list(_verdicts(path))
+    if any(one.task_id != task.id for one in left):
+        raise UserError(f"{path}: verdicts on another task, or on other workloads; judge again")
+    found: dict[str, Evaluation] = {}
+    for name, source in kernels.items():
+        candidate = Candidate(source=source)  # as ``run_evaluate`` makes it
+        own = next((one for one in left if one.candidate_id == candidate.id), None)
+        if own is None:
+            raise UserError(f"{path}: no verdict on {name} as it is now; judge all kernels again")
+        left.remove(own)
+        found[name] = own
+    if left:
+        raise UserError(f"{path}: {len(left)} verdicts on none of the kernels that are given; name these too")
+    return found
+
+
 def _verdicts(path: Path) -> tuple[Evaluation, ...]:
     """Return what ``evaluate --json`` printed: one evaluation, or several kernels'."""
     document = read_json(path)
     rows = document.get("kernels") if isinstance(document, dict) else None
-    found = [row.get("evaluation") for row in rows] if isinstance(rows, list) else [document]
+    is_several = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    found = [row.get("evaluation") for row in rows or ()] if is_several else [document]
     try:
         return tuple(Evaluation.model_validate_json(json.dumps(one)) for one in found)
     except ValidationError as error:

@@ -5,8 +5,9 @@ reference and the kernel are called with them in the place of their own.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain, count
 from typing import Any
 
 from kernelwright.core.errors import UserError
@@ -29,11 +30,14 @@ from kernelwright.formats.flashinfer_records import (
     TraceRecord,
     WorkloadRecord,
 )
+from kernelwright.formats.flashinfer_texts import RANDOM
 from kernelwright.formats.package import Converted, Package, identifier
 from kernelwright.formats.seen import SeenCall, SeenTensor, SeenValue, look
 from kernelwright.tasks.kernelbench import task_category
 
 NOT_MEASURED = float("nan")
+UNKNOWN = "unknown"
+"""Their traces must name hardware; most verdicts do not."""
 STATUSES = {
     Status.VERIFIED: "PASSED",
     Status.INCORRECT_SHAPE: "INCORRECT_SHAPE",
@@ -60,6 +64,7 @@ def write_flashinfer(package: Package) -> Converted:
         raise UserError(
             f"{task.name}: its constructor's arguments differ between workloads; export one at a time"
         )
+    _require_types(task, seen)
     axes, shapes = _axes(task, seen)
     name, category = identifier(task.name), identifier(task_category(task) or "module")
     author = identifier(package.author)
@@ -69,18 +74,18 @@ def write_flashinfer(package: Package) -> Converted:
         for index, (one, workload) in enumerate(zip(seen, task.workloads, strict=True))
     ]
     solutions = {
-        kernel: _solution(package, kernel, source, name, seen[0])
-        for kernel, source in package.kernels.items()
+        kernel: _solution(package, kernel, solution, name, seen[0])
+        for kernel, solution in _solution_names(package.kernels, name).items()
     }
     files = {f"definitions/{category}/{name}.json": _text(definition)}
     lines = [TraceRecord(definition=name, workload=one) for one in records]
     files[f"workloads/{category}/{name}.jsonl"] = _lines(lines)
-    for kernel, solution in solutions.items():
-        files[f"solutions/{author}/{category}/{name}/{identifier(kernel)}.json"] = _text(solution)
+    for solution in solutions.values():
+        files[f"solutions/{author}/{category}/{name}/{solution.name}.json"] = _text(solution)
     traces = [
         trace
-        for (kernel, solution), evaluation in zip(solutions.items(), package.evaluations, strict=False)
-        for trace in _traces(package, name, solution, records, evaluation)
+        for kernel, evaluation in package.evaluations.items()
+        for trace in _traces(name, solutions[kernel], records, evaluation)
     ]
     if traces:
         files[f"traces/{author}/{category}/{name}.jsonl"] = _lines(traces)
@@ -91,16 +96,49 @@ def _notes(task: Task, traces: Sequence[TraceRecord]) -> Iterator[str]:
     yield f"{task.name}: the tolerance {task.tolerance} is not said; theirs is their harness's"
     if traces:
         yield f"{task.name}: our errors have another scale; they stand under extra, theirs are NaN"
+    if any(trace.evaluation and trace.evaluation.environment.hardware == UNKNOWN for trace in traces):
+        yield f"{task.name}: the verdicts do not name the machine that they were made on; it is {UNKNOWN}"
+
+
+def _solution_names(kernels: Iterable[str], definition: str) -> dict[str, str]:
+    """Return the name of each kernel's solution: a dataset has each once, so the definition's comes first."""
+    names: dict[str, str] = {}
+    for kernel in kernels:
+        name = f"{definition}__{identifier(kernel)}"
+        if name in names.values():
+            raise UserError(
+                f"{kernel}: another kernel's solution is called {name} too; rename one of the files"
+            )
+        names[kernel] = name
+    return names
 
 
 def _state(seen: SeenCall) -> dict[str, str]:
     """Return the inputs that stand for parameters and buffers: name -> name in the state_dict."""
-    return {f"state_{identifier(key)}": key for key in seen.state}
+    names: dict[str, str] = {}
+    taken = set(seen.inputs)
+    for key in seen.state:
+        name = _free(f"state_{identifier(key)}", taken)
+        taken.add(name)
+        names[name] = key
+    return names
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """Return the name, with a number where it is taken."""
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(one for one in chain([name], numbered) if one not in taken)
 
 
 def _inputs(seen: SeenCall) -> dict[str, SeenValue]:
     """Return the inputs by name: of ``forward``, then the state's."""
     return {**seen.inputs, **{name: seen.state[key] for name, key in _state(seen).items()}}
+
+
+def _require_types(task: Task, seen: Sequence[SeenCall]) -> None:
+    tensors = [found for one in seen for found in _tensors(one).items()]
+    if foreign := next(((key, one.dtype) for key, one in tensors if one.dtype not in RANDOM), None):
+        raise UserError(f"{task.name}: {foreign[0]} is of type {foreign[1]}, which FlashInfer-Bench lacks")
 
 
 def _axes(
@@ -118,8 +156,8 @@ def _axes(
     }
     shapes: dict[str, tuple[str, ...]] = {}
     tensors = [_tensors(one) for one in seen]
-    ranks = [{key: len(value.shape) for key, value in one.items()} for one in tensors]
-    if any(one != ranks[0] for one in ranks):
+    kinds = [{key: (len(value.shape), value.dtype) for key, value in one.items()} for one in tensors]
+    if any(one != kinds[0] for one in kinds):
         raise UserError(
             f"{task.name}: inputs or outputs differ in kind between workloads; export one at a time"
         )
@@ -142,8 +180,9 @@ def _axis(values: tuple[int, ...], known: dict[tuple[int, ...], str], globals_: 
 
 
 def _outputs(seen: SeenCall) -> dict[str, SeenTensor]:
+    taken = _inputs(seen).keys()
     names = [f"output{i}" for i in range(len(seen.outputs))] if len(seen.outputs) > 1 else ["output"]
-    return dict(zip(names, seen.outputs, strict=True))
+    return dict(zip((_free(name, taken) for name in names), seen.outputs, strict=True))
 
 
 def _definition(
@@ -208,27 +247,27 @@ def _workload(seen: SeenCall, name: str, axes: dict[str, tuple[int, ...]], index
     return WorkloadRecord(axes=bound, inputs=inputs, uuid=name)
 
 
-def _solution(package: Package, kernel: str, source: str, definition: str, seen: SeenCall) -> SolutionRecord:
+def _solution(package: Package, kernel: str, name: str, definition: str, seen: SeenCall) -> SolutionRecord:
     return SolutionRecord(
-        name=identifier(kernel),
+        name=name,
         definition=definition,
         author=package.author,
         spec=BuildRecord(
             language="python",
-            target_hardware=(package.hardware,),
+            target_hardware=(package.device,),
             entry_point="main.py::run",
             destination_passing_style=False,
         ),
         sources=(
             SourceRecord(
-                path="main.py", content=f"{source.strip()}\n\n\n{_run('ModelNew', package.task, seen)}"
+                path="main.py",
+                content=f"{package.kernels[kernel].strip()}\n\n\n{_run('ModelNew', package.task, seen)}",
             ),
         ),
     )
 
 
 def _traces(
-    package: Package,
     definition: str,
     solution: SolutionRecord,
     workloads: Sequence[WorkloadRecord],
@@ -239,7 +278,7 @@ def _traces(
     for workload in workloads:
         judgement = JudgementRecord(
             status=STATUSES.get(evaluation.status, "RUNTIME_ERROR"),
-            environment=EnvironmentRecord(hardware=package.hardware, libs=dict(package.libraries)),
+            environment=EnvironmentRecord(hardware=evaluation.device or UNKNOWN),
             timestamp=datetime.now(UTC).isoformat(timespec="seconds"),
             log="" if evaluation.is_verified else f"{evaluation.status}: {evaluation.detail}",
             correctness=_correctness(evaluation, workload.uuid),

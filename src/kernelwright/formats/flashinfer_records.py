@@ -18,6 +18,12 @@ class AxisRecord(_Theirs):
     value: int | None = None
     description: str | None = None
 
+    @model_validator(mode="after")
+    def _constants_have_a_value(self) -> "AxisRecord":
+        if self.type == "const" and self.value is None:
+            raise ValueError("a constant axis has a value")
+        return self
+
 
 class TensorRecord(_Theirs):
     """An input or output; a scalar has no shape."""
@@ -154,3 +160,9 @@ class TraceRecord(_Theirs):
     workload: WorkloadRecord
     solution: str | None = None
     evaluation: JudgementRecord | None = None
+
+    @model_validator(mode="after")
+    def _judged_is_a_solution(self) -> "TraceRecord":
+        if (self.solution is None) != (self.evaluation is None):
+            raise ValueError("solution and evaluation go together")
+        return self

@@ -7,29 +7,37 @@ nothing is built ahead of time, and one variant serves every torch.
 import base64
 import hashlib
 import json
+import re
+from collections.abc import Iterator
 
 from kernelwright.core.errors import UserError
+from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.version import __version__
 from kernelwright.formats.package import Converted, Package, identifier
 
 LICENSE = "apache-2.0"
+NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
+"""Names of kernels that Hugging Face takes; a kernel's module has underscores instead."""
 
 
 def write_hf_kernels(package: Package) -> Converted:
     """Return the files of a repository; exactly one kernel is packed.
 
     Raises:
-        UserError: there is none, or several.
+        UserError: there is none or several, its verdict is not verified, or its task's name cannot be said.
     """
     if len(package.kernels) != 1:
         raise UserError(
             f"a repository holds one kernel, not {len(package.kernels)}; name one file with ModelNew"
         )
-    (source,) = package.kernels.values()
-    name = identifier(package.task.name).lower()
+    ((kernel, source),) = package.kernels.items()
+    evaluation = package.evaluations.get(kernel)
+    if evaluation is not None and not evaluation.is_verified:
+        raise UserError(f"{kernel}: its verdict is {evaluation.status}; only a verified kernel is packed")
+    name = _name(package.task.name)
     backend = package.device
     own = {
-        "__init__.py": f"{_DOC}\nfrom .kernel import ModelNew\nfrom . import layers\n\n"
+        "__init__.py": f"{_doc(evaluation)}\nfrom .kernel import ModelNew\nfrom . import layers\n\n"
         '__all__ = ["ModelNew", "layers"]\n',
         "kernel.py": source if source.endswith("\n") else f"{source}\n",
         "layers.py": '"""Layers for ``kernelize``."""\n\nfrom .kernel import ModelNew\n\n'
@@ -43,12 +51,24 @@ def write_hf_kernels(package: Package) -> Converted:
     files |= {
         f"{variant}/metadata.json": _metadata(name, backend, built),
         "build.toml": _build(name, backend),
-        "README.md": _card(package, name),
+        "README.md": _card(package, name, evaluation),
     }
     return Converted(files, (f"{package.task.name}: the kernel is compiled where it is first used",))
 
 
-_DOC = '"""A verified drop-in for a PyTorch module, made by Kernelwright."""\n'
+def _name(task: str) -> str:
+    """Return the name of the kernel's module; with dashes for underscores it is the kernel's."""
+    name = identifier(task).lower()
+    if not NAME.fullmatch(name.replace("_", "-")):
+        raise UserError(
+            f"{task}: Hugging Face takes names of two or more a-z, 0-9 and - only; name the task's file so"
+        )
+    return name
+
+
+def _doc(evaluation: Evaluation | None) -> str:
+    what = "A verified drop-in" if evaluation else "A kernel that was not judged,"
+    return f'"""{what} for a PyTorch module, packed by Kernelwright."""\n'
 
 
 def _build(name: str, backend: str) -> str:
@@ -90,16 +110,13 @@ def _metadata(name: str, backend: str, files: dict[str, str]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _card(package: Package, name: str) -> str:
-    figures = [
-        f"- {result.workload}: {speedup.ratio:.2f}x over eager [{speedup.low:.2f}, {speedup.high:.2f}], "
-        f"on {package.hardware}"
-        for evaluation in package.evaluations
-        if evaluation.is_verified
-        for result in evaluation.told
-        if (speedup := result.speedup("eager")) is not None
-    ]
-    measured = "\n".join(figures) or "No verdict was given when this was packed."
+def _card(package: Package, name: str, evaluation: Evaluation | None) -> str:
+    task = package.task
+    said = "It was not judged when it was packed: nobody has shown that it computes the same."
+    measured = "No verdict was given when this was packed."
+    if evaluation:
+        said = f"The referee verified it within the tolerance `{task.tolerance}`."
+        measured = "\n".join(_figures(evaluation)) or "It was not timed beside eager."
     return f"""---
 license: {LICENSE}
 tags: [kernels]
@@ -107,8 +124,7 @@ tags: [kernels]
 
 # {name}
 
-A drop-in for the module `{package.task.name}`, packed by Kernelwright {__version__}. It computes what the
-reference computes within the tolerance `{package.task.tolerance}`, as far as it was judged.
+Made for the module `{task.name}`, packed by Kernelwright {__version__}. {said}
 
 ```python
 from pathlib import Path
@@ -121,3 +137,13 @@ ModelNew = get_local_kernel(Path(".")).ModelNew
 
 {measured}
 """
+
+
+def _figures(evaluation: Evaluation) -> Iterator[str]:
+    """Yield a line for each workload that was timed beside eager; most verdicts do not name their machine."""
+    where = f"on {evaluation.device}" if evaluation.device else "on a machine that the verdict does not name"
+    for result in evaluation.told:
+        speedup = result.speedup("eager")
+        if speedup is not None:
+            interval = f"[{speedup.low:.2f}, {speedup.high:.2f}]"
+            yield f"- {result.workload}: {speedup.ratio:.2f}x over eager {interval}, {where}"

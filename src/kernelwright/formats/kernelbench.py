@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,9 +11,11 @@ from kernelwright.core.evaluation import Evaluation, Stage
 from kernelwright.core.frozen import Frozen
 from kernelwright.formats.claims import CLAIMS, PublishedClaim, claims_text
 from kernelwright.formats.package import Converted, Package, read_json, read_text
+from kernelwright.formats.sources import require_python
 from kernelwright.tasks.kernelbench import task_number
 
 FILE = re.compile(r"level_(?P<level>\d+)_problem_(?P<problem>\d+)_sample_(?P<sample>\d+)_kernel\.py")
+FORM = "level_L_problem_P_sample_S_kernel.py"
 RESULTS = "eval_results.json"
 NOT_COMPILED = frozenset({Stage.GUARD, Stage.BUILD, Stage.LOAD})
 
@@ -48,15 +50,29 @@ class Submission(NamedTuple):
     """As far as the folder has results."""
 
 
-def read_submission(folder: Path) -> Submission:
-    """Read a run's folder; raises UserError where it holds no generations, or a file has another form."""
+def read_submission(folder: Path, unread: list[str] | None = None) -> Submission:
+    """Read a run's folder.
+
+    Args:
+        folder: with generations, and results where there are some.
+        unread: gets a line for each generation that is no text; None: the first of them ends the reading.
+
+    Raises:
+        UserError: the folder holds no generations, or a file has another form.
+    """
     kernels = {}
     for file in sorted(folder.glob("*.py")) if folder.is_dir() else ():
         match = FILE.fullmatch(file.name)
-        if match:
+        if not match:
+            continue
+        try:
             kernels[GenerationId(*map(int, match.group("level", "problem", "sample")))] = read_text(file)
+        except UserError as error:
+            if unread is None:
+                raise
+            unread.append(str(error))
     if not kernels:
-        raise UserError(f"{folder}: no level_L_problem_P_sample_S_kernel.py there; name a run's folder")
+        raise UserError("; ".join([f"{folder}: no {FORM} there; name a run's folder", *(unread or ())]))
     levels = {one.level for one in kernels}
     path = folder / RESULTS
     claims = _claims(path, levels) if path.exists() else {}
@@ -105,20 +121,31 @@ def read_reference_times(path: Path) -> dict[tuple[int, str], float]:
 
 def read_kernelbench(path: Path) -> Converted:
     """Return a run's kernels as files, and its claims; the problems that they name lie elsewhere."""
-    submission = read_submission(path)
+    notes: list[str] = []
+    submission = read_submission(path, notes)
+    notes += _broken(submission)
     files = {key.file: source for key, source in submission.kernels.items()}
     claims = [
         PublishedClaim(kernel=key.file, correct=claim.correctness, source=f"{path.name}/{RESULTS}")
         for key, claim in submission.claims.items()
         if key in submission.kernels
     ]
-    if not claims:
-        return Converted(files)
-    files[CLAIMS] = claims_text(claims)
-    words = (
-        "name no task and no speedup, which a run does not hold; kernelwright submission adds the problems"
-    )
-    return Converted(files, (f"{CLAIMS}: its claims {words}",))
+    if claims:
+        files[CLAIMS] = claims_text(claims)
+        notes.append(
+            f"{CLAIMS}: its claims name no task and no speedup, which a run does not hold; "
+            "kernelwright submission adds the problems"
+        )
+    return Converted(files, tuple(notes))
+
+
+def _broken(submission: Submission) -> Iterator[str]:
+    """Yield a line for each generation that Python does not take; a run may hold such."""
+    for key, source in submission.kernels.items():
+        try:
+            require_python(source, key.file)
+        except UserError as error:
+            yield f"{error}; it is kept as it is"
 
 
 def write_kernelbench(package: Package) -> Converted:
@@ -132,9 +159,11 @@ def write_kernelbench(package: Package) -> Converted:
         raise UserError(f"{package.task.name}: the name has no number of a KernelBench problem, e.g. 19_ReLU")
     folder = Path(package.task.path or "").parent.name
     level = int(folder.removeprefix("level")) if folder.removeprefix("level").isdigit() else 1
-    keys = [GenerationId(level, number, sample) for sample in range(len(package.kernels))]
-    verdicts = dict(zip(keys, package.evaluations, strict=False))
-    return write_generations(dict(zip(keys, package.kernels.values(), strict=True)), verdicts)
+    keys = {name: GenerationId(level, number, sample) for sample, name in enumerate(package.kernels)}
+    return write_generations(
+        {key: package.kernels[name] for name, key in keys.items()},
+        {keys[name]: evaluation for name, evaluation in package.evaluations.items()},
+    )
 
 
 def write_generations(

@@ -26,6 +26,8 @@ class Converted:
     """Text by path, relative to the folder that it belongs in."""
     notes: tuple[str, ...] = ()
     """What could not be carried over, a line each."""
+    tasks: tuple[str, ...] = ()
+    """Which of the files are tasks; kernels may define ``Model`` too."""
 
 
 @dataclass(frozen=True)
@@ -35,26 +37,34 @@ class Package:
     task: Task
     kernels: Mapping[str, str] = field(default_factory=dict)
     """Source by name."""
-    evaluations: tuple[Evaluation, ...] = ()
+    evaluations: Mapping[str, Evaluation] = field(default_factory=dict)
+    """By the kernel's name."""
     author: str = "kernelwright"
-    hardware: str = "unknown"
-    """What the evaluations were measured on."""
-    libraries: Mapping[str, str] = field(default_factory=dict)
-    """Versions, by name."""
     device: str = "cpu"
     """Kind of device that the kernels are for, as Hugging Face's kernels call it."""
     look: Callable[[Task, Workload], SeenCall] | None = None
     """Calls the task once; None: in this process, as it is the user's own."""
 
+    def __post_init__(self) -> None:
+        if unknown := self.evaluations.keys() - self.kernels.keys():
+            raise ValueError(f"a verdict on {min(unknown)}, which is none of the kernels")
+
 
 def read_json(path: Path) -> Any:
     """Return a JSON file's document; raises UserError."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
-    except ValueError as error:
-        raise UserError(f"{path}: no JSON ({error})") from error
+    return parse_json(text, path)
+
+
+def parse_json(text: str, where: Path) -> Any:
+    """Return a text's document; raises UserError, which begins with where it stands."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: no JSON ({error})") from error
 
 
 def read_record(kind: type[R], document: Any, path: Path) -> R:
@@ -73,6 +83,12 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
+
+
+def counted(problems: Sequence[str], what: str) -> list[str]:
+    """Return one note on problems of one kind: the first, and how many more there are."""
+    more = f"; {len(problems) - 1} more {what} are left out too" if len(problems) > 1 else ""
+    return [f"{problems[0]}{more}"] if problems else []
 
 
 def identifier(name: str) -> str:
@@ -110,5 +126,5 @@ def literal_defaults(found: ast.arguments) -> dict[str, Any]:
 def _literal(node: ast.expr | None) -> Any:
     try:
         return None if node is None else ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError):
         return None

@@ -5,7 +5,7 @@ benchmarks workloads. Submissions (``custom_kernel(data)``) become kernels.
 """
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from kernelwright.formats.package import (
     read_text,
     workloads_line,
 )
+from kernelwright.formats.sources import parsed, require_python, to_the_top
 from kernelwright.tasks.kernelbench import parse_task
 
 SPEC, REFERENCE = ("task.yml", "task.yaml"), "reference.py"
@@ -40,27 +41,27 @@ def read_popcorn(path: Path) -> Converted:
     """Read a problem's folder, or a folder of such folders.
 
     Raises:
-        UserError: nothing is there, or a problem cannot be a task; of several, the others are converted.
+        UserError: nothing is there, or no problem can be a task; of several, the others are converted.
     """
     folders = sorted({file.parent for name in SPEC for file in path.rglob(name)}) if path.is_dir() else []
     if not folders:
         raise UserError(f"{path}: no task.yml there; name a problem's folder of GPU MODE")
     files: dict[str, str] = {}
+    tasks: list[str] = []
     notes: list[str] = []
     for name, folder in named_apart(folders).items():
         try:
-            text = _task_text(folder, notes)
+            text = require_python(_task_text(folder, notes), folder)
             parse_task(text, folder)
-            files[f"{name}.py"] = text
         except UserError as error:
             notes.append(str(error))
             continue
-        for submission in _submissions(folder):
-            label = identifier(submission.relative_to(folder).with_suffix("").as_posix())
-            files[f"{name}__{label}.py"] = _kernel_text(submission)
+        files[f"{name}.py"] = text
+        tasks.append(f"{name}.py")
+        files |= _submissions(name, folder, notes)
     if not files:
         raise UserError("; ".join(notes))
-    return Converted(files, tuple(notes))
+    return Converted(files, tuple(notes), tuple(tasks))
 
 
 def _task_text(folder: Path, notes: list[str]) -> str:
@@ -68,10 +69,10 @@ def _task_text(folder: Path, notes: list[str]) -> str:
     cases = spec.get("benchmarks") or spec.get("tests") or []
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases) or not cases:
         raise UserError(f"{folder}: its task.yml lists no benchmarks and no tests")
-    source, arguments = _cleaned(folder / REFERENCE, notes)
+    top, source, arguments = _cleaned(folder / REFERENCE, notes)
     sizes = [{key: value for key, value in case.items() if key != SEED} for case in cases]
     named = {key: arguments.get(key) for case in sizes for key in case}
-    unknown = sorted(named.keys() - arguments.keys())
+    unknown = sorted(map(str, named.keys() - arguments.keys()))
     if unknown:
         raise UserError(f"{folder}: generate_input takes no {', '.join(unknown)}")
     workloads = _named([{**named, **case} for case in sizes])
@@ -82,7 +83,7 @@ def _task_text(folder: Path, notes: list[str]) -> str:
     seed = f"{SEED}=int(torch.randint(0, 2**31 - 1, ()))" if SEED in arguments else ""
     return f'''"""{folder.name}, a problem of GPU MODE."""
 
-import torch
+{top}import torch
 from torch import nn
 
 {lines}
@@ -113,7 +114,7 @@ def _spec(folder: Path) -> Mapping[str, Any]:
     path = next(folder / name for name in SPEC if (folder / name).exists())
     try:
         found = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: no YAML ({' '.join(str(error).split())[:200]})") from error
     if not isinstance(found, dict):
         raise UserError(f"{path}: no mapping at top level")
@@ -128,22 +129,18 @@ def _named(sizes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def _cleaned(path: Path, notes: list[str]) -> tuple[str, dict[str, Any]]:
-    """Return a reference without its harness, and what ``generate_input`` takes with its defaults."""
-    try:
-        tree = ast.parse(read_text(path))
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"{path}: not Python ({error})") from error
-    kept, imported = [], set()
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module in THEIRS:
-            imported |= {alias.asname or alias.name for alias in node.names}
-        elif not _is_check(node):
-            kept.append(node)
+def _cleaned(path: Path, notes: list[str]) -> tuple[str, str, dict[str, Any]]:
+    """Return a reference without its harness, and what ``generate_input`` takes with its defaults.
+
+    What of it must stand at the top of a file comes first.
+    """
+    kept, imported = _without_theirs(parsed(read_text(path), path))
+    kept = [node for node in kept if not _is_check(node)]
     functions = {node.name: node for node in kept if isinstance(node, ast.FunctionDef)}
     for name in ("ref_kernel", "generate_input"):
         if name not in functions:
             raise UserError(f"{path}: defines no function {name}")
+    top, kept = to_the_top(kept)
     rest = ast.Module(kept, [])
     needed = imported & {node.id for node in ast.walk(rest) if isinstance(node, ast.Name)}
     unknown = sorted(needed - STAND_INS.keys())
@@ -151,8 +148,24 @@ def _cleaned(path: Path, notes: list[str]) -> tuple[str, dict[str, Any]]:
         raise UserError(f"{path}: uses {', '.join(unknown)} of the harness, for which nothing stands here")
     if _to_cpu(rest):
         notes.append(f"{path.parent.name}: inputs are drawn on the processor; the referee moves them")
-    stand_ins = "".join(f"{STAND_INS[name]}\n" for name in sorted(needed))
-    return f"{stand_ins}\n{ast.unparse(rest)}", literal_defaults(functions["generate_input"].args)
+    text = f"{_stand_ins(needed)}\n{ast.unparse(rest)}"
+    return top, text, literal_defaults(functions["generate_input"].args)
+
+
+def _without_theirs(tree: ast.Module) -> tuple[list[ast.stmt], set[str]]:
+    """Return the statements that import nothing of the harness, and the names that the others import."""
+    kept: list[ast.stmt] = []
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module in THEIRS:
+            names |= {alias.asname or alias.name for alias in node.names}
+        else:
+            kept.append(node)
+    return kept, names - {"*"} | (STAND_INS.keys() if "*" in names else set())
+
+
+def _stand_ins(names: Iterable[str]) -> str:
+    return "".join(f"{STAND_INS[name]}\n" for name in sorted(names))
 
 
 def _is_check(node: ast.stmt) -> bool:
@@ -171,31 +184,32 @@ def _to_cpu(tree: ast.AST) -> bool:
     return bool(found)
 
 
-def _submissions(folder: Path) -> Iterator[Path]:
+def _submissions(task: str, folder: Path, notes: list[str]) -> dict[str, str]:
+    """Return the kernels of a problem; a submission that does not convert is a note."""
+    found: dict[str, str] = {}
     for path in sorted([folder / "submission.py", *folder.glob("solutions/**/*.py")]):
-        if path.exists() and "def custom_kernel" in read_text(path):
-            yield path
+        file = f"{task}__{identifier(path.relative_to(folder).with_suffix('').as_posix())}.py"
+        try:
+            source = read_text(path) if path.is_file() else ""
+            if "def custom_kernel" not in source:
+                continue
+            if file in found:
+                raise UserError(f"{path} is left out: another submission is already in {file}")
+            found[file] = require_python(_kernel_text(path, source), path)
+        except UserError as error:
+            notes.append(str(error))
+    return found
 
 
-def _kernel_text(path: Path) -> str:
-    try:
-        tree = ast.parse(read_text(path))
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"{path}: not Python ({error})") from error
-    kept: list[ast.stmt] = []
-    names: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module in THEIRS:
-            names |= {alias.asname or alias.name for alias in node.names} & STAND_INS.keys()
-        else:
-            kept.append(node)
-    stand_ins = "".join(f"{STAND_INS[name]}\n" for name in sorted(names))
+def _kernel_text(path: Path, source: str) -> str:
+    kept, names = _without_theirs(parsed(source, path))
+    top, kept = to_the_top(kept)
     return f'''"""{path.name}, a submission to GPU MODE."""
 
-import torch
+{top}import torch
 from torch import nn
 
-{stand_ins}
+{_stand_ins(names & STAND_INS.keys())}
 {ast.unparse(ast.Module(kept, []))}
 
 

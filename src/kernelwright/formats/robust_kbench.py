@@ -20,6 +20,7 @@ from kernelwright.formats.package import (
     read_text,
     workloads_line,
 )
+from kernelwright.formats.sources import moved, parsed, require_python
 from kernelwright.tasks.kernelbench import parse_task
 
 SOURCE, CONFIGURATION = "func_forward.py", "config_forward.json"
@@ -35,25 +36,28 @@ def read_robust_kbench(path: Path) -> Converted:
     if not folders:
         raise UserError(f"{path}: no {SOURCE} there; name a task's folder of robust-kbench")
     files: dict[str, str] = {}
+    tasks: list[str] = []
     notes: list[str] = []
     for name, folder in named_apart(folders).items():
         try:
-            text = _task_text(folder)
+            text = require_python(_task_text(folder), folder)
             parse_task(text, folder)
         except UserError as error:
             notes.append(str(error))
             continue
         files[f"{name}.py"] = text
+        tasks.append(f"{name}.py")
         if (folder / "func_backward.py").exists():
             notes.append(f"{folder.name}: the backward task is left out; only forward passes convert")
     if not files:
         raise UserError("; ".join(notes))
-    return Converted(files, tuple(notes))
+    return Converted(files, tuple(notes), tuple(tasks))
 
 
 def _task_text(folder: Path) -> str:
     source = read_text(folder / SOURCE)
-    init, drawn = _parameters(folder / SOURCE, source)
+    tree = parsed(source, folder / SOURCE)
+    init, drawn = _parameters(folder / SOURCE, tree)
     found = _configurations(folder / CONFIGURATION)
     first = next(iter(found.values()))
     input_names = [name for name in drawn if name in first]
@@ -62,11 +66,12 @@ def _task_text(folder: Path) -> str:
         raise UserError(f"{folder}: the configuration gives no value for {', '.join(gaps)} of Model")
     sizes = "".join(f"{name} = {value!r}\n" for name, value in {**init, **first}.items())
     arguments = ", ".join(f"{name}={name}" for name in input_names)
+    own = moved(source, tree)
     return f'''"""{folder.name}, a forward task of robust-kbench."""
 
-{sizes}
+{own.top}{sizes}
 {workloads_line(found)}
-{source.strip()}
+{own.rest}
 
 
 _draw = get_inputs
@@ -81,12 +86,8 @@ def get_init_inputs():
 '''
 
 
-def _parameters(path: Path, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parameters(path: Path, tree: ast.Module) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what ``Model`` and ``get_inputs`` take, with their defaults."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"{path}: not Python ({error})") from error
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "get_inputs"]
     if not classes or not functions:
@@ -102,13 +103,17 @@ def _configurations(path: Path) -> dict[str, Mapping[str, Literal_]]:
     What is shared wins over the others, as in their harness.
     """
     document = read_json(path)
+    if not isinstance(document, dict):
+        raise UserError(f"{path}: no mapping at top level")
     found: dict[str, Mapping[str, Literal_]] = {}
     for kind in ("single", "multi"):
-        parts = [document.get(f"{kind}_{part}_configs") for part in ("init", "input", "shared")]
+        parts = [document.get(f"{kind}_{part}_configs", ()) for part in ("init", "input", "shared")]
         if not all(isinstance(part, list) for part in parts):
             raise UserError(
                 f"{path}: no list {kind}_init_configs, {kind}_input_configs or {kind}_shared_configs"
             )
+        if not all(isinstance(one, dict) for part in parts for one in part):
+            raise UserError(f"{path}: a configuration of {kind} is no mapping of names to values")
         for init, drawn, shared in product(*parts):
             values: dict[str, Any] = {**init, **drawn, **shared}
             if values not in found.values():
