@@ -48,7 +48,16 @@ def test_points_outside_are_refused(point: dict[str, int]) -> None:
         closed(SOURCE, point)
 
 
-@pytest.mark.parametrize("text", ["open('x')", "TUNE['ROWS'][1]", "f'{x}'", "TUNE['A'][0]", "str(x)"])
+def test_numbers_made_of_open_parameters_fold() -> None:
+    text = "({'grid': (4096 // TUNE['ROWS'][0], 1), 'bytes': 4 * TUNE['ROWS'][0] + 2 - 1},)"
+    assert folded(ast.parse(text, mode="eval").body, {"ROWS": (4,)}) == ({"grid": (1024, 1), "bytes": 17},)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["open('x')", "TUNE['ROWS'][1]", "f'{x}'", "TUNE['A'][0]", "str(x)", "2 ** 9999999", "'x' * 9999999",
+     "1 // 0", "1 << 99", "{**{}}", "1 + 1.0"],
+)  # fmt: skip
 def test_only_literals_fold(text: str) -> None:
     with pytest.raises(ValueError):
         folded(ast.parse(text, mode="eval").body, {"ROWS": (4,)})

@@ -261,5 +261,5 @@ def test_long_strings_are_one_token() -> None:
 def test_every_text_can_be_stored_and_sent(text: str) -> None:
     candidate = Candidate(source=text)
     assert Candidate.model_validate_json(candidate.model_dump_json()).id == candidate.id
-    if not any("\ud800" <= c <= "\udfff" for c in text):
+    if not any("\ud800" <= c <= "\udfff" or c == "\0" for c in text):
         assert candidate.source == text

@@ -27,7 +27,7 @@ REASONS = 3
 
 
 def closer(target: TargetName, machine: Callable[[], Machine], where: Settings | None = None) -> Closer:
-    """Return what closes what a run's candidates leave open, by timings on this machine's processor.
+    """Return what closes what a run's candidates leave open, by timings on the target's device.
 
     Only the first workload is timed. A fresh confined process serves each candidate, so none can touch the
     timings of another. ``machine`` is what schedules are for; ``where`` says how tasks are captured.
@@ -43,7 +43,8 @@ def closer(target: TargetName, machine: Callable[[], Machine], where: Settings |
                 else schedules_of(task, candidate, target, machine(), where)
             )
             required = None if where is None else where.require_sandbox
-            with PointTimer(task, threads=probe_machine().cores or 1, require=required) as timer:
+            threads = probe_machine().cores or 1
+            with PointTimer(task, threads=threads, require=required, device=target.device) as timer:
                 run = tune_points(points, timer, seconds=seconds, begun=started)
         except (UserError, TaskError, LoweringError, CaptureError) as error:
             problem = str(error)  # defaults that do not run are the referee's to judge
@@ -73,7 +74,8 @@ def schedules_of(
     with capturing(where or load_settings()) as capture:
         captured = capture(task, task.workloads[0])
     lowered = lower_plan(captured, candidate.plan, lowering_of, own.lowering, machine)
-    space = Space(captured, own.lowering, machine, skills)
+    lowering = own.lowering if task.tolerance.may_round else own.lowering.exact()
+    space = Space(captured, lowering, machine, skills)
     schedules = space.schedules(candidate.plan, lowered)
     if not any(len(decision.legal) > 1 for decision in schedules.decisions()):
         raise LoweringError("its plan leaves no schedule open")

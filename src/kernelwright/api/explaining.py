@@ -7,6 +7,7 @@ from kernelwright.core.task import Task
 from kernelwright.core.wrong_numbers import OwnDraw
 from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.input_samples import CONSTRUCTED, SampleKey
+from kernelwright.targets.device import PROCESSOR
 from kernelwright.tuning.timer import PointTimer
 
 AS_IS = "as_is"
@@ -19,11 +20,13 @@ LEAST_ALLOWED, MARGIN = 1e-6, 2.0
 """Here the float32 reference stands for the truth, which itself may use a part of what is allowed."""
 
 
-def explain(task: Task, candidate: Candidate, found: Evaluation) -> tuple[str, ...]:
+def explain(
+    task: Task, candidate: Candidate, found: Evaluation, *, device: str = PROCESSOR.name
+) -> tuple[str, ...]:
     """Return which elements are wrong, a line each; nothing where the candidate cannot be run again."""
     failed = failed_families(found)
     try:
-        with PointTimer(task, threads=probe_machine().cores or 1) as timer:
+        with PointTimer(task, threads=probe_machine().cores or 1, device=device) as timer:
             looked = timer.compare(candidate.program, own_draws(found), LIMIT_S)
     except (UserError, TaskError):  # a task that cannot be run in such a process
         return ()

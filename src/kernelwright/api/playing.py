@@ -114,7 +114,7 @@ def carry_on(
         wanted = _closing(wanted, spec, where)
     with _referee(referee, where, spec, wanted) as judge:
         tools = _tools(spec, store, where, judge, on_event)
-        tools = replace(tools, can_tune=_can_tune(wanted))
+        tools = replace(tools, can_tune=_can_tune(wanted, spec))
         return continue_run(run_id, replace(tools, prepare=prepare or preparation(where)))
 
 
@@ -179,8 +179,8 @@ def replay_run(
     judge = compose(None, Around(recording=recorded.recording, is_measured=False))
     tools = _tools(recorded.spec, store, where, judge, on_event, recorded.tape)
     prepared = prepare_as_recorded(recorded.machine)
-    has_closings = recorded.recording.has_closings
-    return start_run(recorded.spec, replace(tools, prepare=prepared, can_tune=has_closings))
+    can_tune = recorded.recording.has_closings and not target_of(recorded.spec.target).device.is_apart
+    return start_run(recorded.spec, replace(tools, prepare=prepared, can_tune=can_tune))
 
 
 def _prepare_whole(spec: RunSpec, cache_dir: Path) -> tuple[Problem, str | None]:
@@ -256,7 +256,8 @@ def _looking(
         return around
     if spec.models is not None:
         around = _closing(around, spec, where)
-        around = around if around.close is None else replace(around, explain=explain)
+        own = partial(explain, device=spec.target.device)
+        around = around if around.close is None else replace(around, explain=own)
     if target_of(spec.target).inspect is None:
         return around
     return replace(
@@ -265,16 +266,20 @@ def _looking(
 
 
 def _closing(around: Around, spec: RunSpec, where: Settings) -> Around:
-    """Add who times points, where candidates run on the processor that is here."""
-    is_away = target_of(spec.target).device.is_apart or spec.machine.is_elsewhere
-    if is_away or not around.is_measured or around.close is not None:
+    """Add who times points, where candidates run on a device that is here."""
+    if spec.machine.is_elsewhere or not around.is_measured or around.close is not None:
+        return around
+    if target_of(spec.target).device.is_apart and not has_gpu_of(spec, where.cache_dir):
         return around
     return replace(
         around, close=closer(spec.target, lambda: machine_to_plan_for(spec, where.cache_dir), where)
     )
 
 
-def _can_tune(around: Around) -> bool:
+def _can_tune(around: Around, spec: RunSpec) -> bool:
+    """Tell whether schedules are tuned; not on a GPU, where that was never seen to work."""
+    if target_of(spec.target).device.is_apart:
+        return False
     recorded = around.recording is not None and around.is_served and around.recording.has_closings
     return around.close is not None or recorded
 

@@ -48,13 +48,14 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
     points = _points(request, task, where)
     threads = probe_machine().cores or 1
     earlier = [read_earlier(Path(path)) for path in request.earlier]
-    with PointTimer(task, threads=threads, require=where.require_sandbox) as timer:
+    device = find_target(request.target).device.name
+    with PointTimer(task, threads=threads, require=where.require_sandbox, device=device) as timer:
         run = tune_points(points, timer, seconds=request.seconds, seed=request.seed, earlier=earlier)
     ranked = [tried for tried in run.ranked[:JUDGED] if (tried.ratio or 1.0) < WORTH]
     chosen = [*ranked, run.tried[0]]
     verdicts: list[Evaluation] = []
     policy = Policy(library_calls=request.library_calls)
-    with playing.open_referee(where, policy) as referee, referee.open(task) as session:
+    with playing.open_referee(where, policy, device=device) as referee, referee.open(task) as session:
         for tried in chosen:
             verdicts.append(session.evaluate(Candidate(source=tried.source)))
             if verdicts[-1].is_verified:

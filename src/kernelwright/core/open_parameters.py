@@ -4,13 +4,17 @@ The source reads ``TUNE["NAME"][0]``. A closed source has one value for each nam
 """
 
 import ast
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.plan import ParamValue
 
 NAME = "TUNE"
+_OF_NUMBERS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+}  # fmt: skip
 
 
 def open_parameters(source: str) -> dict[str, tuple[ParamValue, ...]]:
@@ -59,7 +63,8 @@ def closed(source: str, point: Mapping[str, ParamValue]) -> str:
 
 
 def folded(expression: ast.expr, values: Mapping[str, tuple[ParamValue, ...]]) -> Any:
-    """Return the value of an expression of literals, ``TUNE["NAME"][0]``, f-strings, + and ``str``.
+    """Return the value of an expression of literals, ``TUNE["NAME"][0]``, f-strings, ``str``, + of texts, and
+    + - * // of whole numbers.
 
     Raises:
         ValueError: it is anything else.
@@ -76,15 +81,27 @@ def folded(expression: ast.expr, values: Mapping[str, tuple[ParamValue, ...]]) -
             return tuple(folded(item, values) for item in items)
         case ast.List(items):
             return [folded(item, values) for item in items]
-        case ast.BinOp(left, ast.Add(), right):
+        case ast.Dict(names, items) if None not in names:
+            pairs = zip(filter(None, names), items, strict=True)
+            return {folded(name, values): folded(item, values) for name, item in pairs}
+        case ast.BinOp(left, operation, right):
             a, b = folded(left, values), folded(right, values)
-            if isinstance(a, str) and isinstance(b, str):
+            if isinstance(a, str) and isinstance(b, str) and isinstance(operation, ast.Add):
                 return a + b
+            if type(a) is type(b) is int:
+                return _computed(a, operation, b)
         case ast.Call(ast.Name(id="str"), [value], []):
             return str(folded(value, values))
         case _:
             return ast.literal_eval(expression)
     raise ValueError("no literal")
+
+
+def _computed(a: int, operation: ast.operator, b: int) -> int:
+    compute = _OF_NUMBERS.get(type(operation))
+    if compute is None or (b == 0 and isinstance(operation, ast.FloorDiv)):
+        raise ValueError("no such arithmetic")
+    return compute(a, b)
 
 
 def _statement(source: str) -> ast.Assign | None:

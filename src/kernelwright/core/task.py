@@ -35,6 +35,11 @@ class TolerancePolicy(StrEnum):
     KERNELBENCH = "kernelbench"
     """``allclose`` at 1e-4 against the float32 reference, as KernelBench at 423217d does."""
 
+    @property
+    def may_round(self) -> bool:
+        """True where inputs of products may have fewer bits than float32."""
+        return self in (TolerancePolicy.TF32, TolerancePolicy.BF16)
+
 
 class Workload(Frozen):
     """One binding of the task's module-level globals, hence of its shapes."""

@@ -1,7 +1,7 @@
 """What a language says of lowered programs: how they are scheduled, changed, mended and printed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kernelwright.core.machine import Machine
@@ -67,3 +67,12 @@ class Lowering:
     """Tried in this order."""
     takes_extents: bool = False
     """Kernels may have sizes that are known when they run (``ir/extents.py``)."""
+
+    def exact(self) -> "Lowering":
+        """Return the same without edits that round more than float32 does."""
+
+        def edits_for(machine: Machine) -> Mapping[str, ScheduleEdit]:
+            edits = self.edits_for(machine)
+            return {name: edit for name, edit in edits.items() if f"schedule:{name}" not in self.loosens}
+
+        return replace(self, edits_for=edits_for) if self.loosens else self

@@ -20,6 +20,7 @@ from kernelwright.referee.host.odd_rows import Keeping
 from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.worker.layouts import extent
 from kernelwright.referee.worker.tensors import SlotLayout, compact, encode, with_tensors
+from kernelwright.targets.device import PROCESSOR
 
 OWN_DRAW = 7919
 """Random seed of the first draw of a kind; the referee's seeds are secret and others."""
@@ -29,11 +30,14 @@ Outputs = list[torch.Tensor]
 
 
 class OwnDraws:
-    """A reference beside which candidates are called; ``draw`` gives its inputs."""
+    """A reference beside which candidates are called, both on a device; ``draw`` gives its inputs.
 
-    def __init__(self, reference: nn.Module, draw: Callable[[], Any]) -> None:
-        self._reference, self._draw = reference, draw
-        self._state: State = {name: value.clone() for name, value in reference.state_dict().items()}
+    What is drawn and compared is in the processor's memory.
+    """
+
+    def __init__(self, reference: nn.Module, draw: Callable[[], Any], device: str = "cpu") -> None:
+        self._reference, self._draw, self._device = reference, draw, device
+        self._state: State = {name: value.cpu().clone() for name, value in reference.state_dict().items()}
         self._accepted: AcceptedInputs | None = None
 
     def outputs(
@@ -77,7 +81,7 @@ class OwnDraws:
                 change_sample([as_float(x) for x in changed], family, variant, keeping, generator, accepted)
             if all(map(torch.equal, changed, drawn)):
                 return None
-        return lambda: _put_together(values, found, changed)
+        return lambda: _put_together(values, found, changed, self._device)
 
     def _what_it_accepts(
         self, values: Any, found: list[torch.Tensor], drawn: list[torch.Tensor]
@@ -86,7 +90,7 @@ class OwnDraws:
         if self._accepted is None:
 
             def run(model: Callable[..., Any], tensors: list[torch.Tensor]) -> Outputs | None:
-                given = _outputs(model, _put_together(values, found, tensors))
+                given = _outputs(model, _put_together(values, found, tensors, self._device))
                 self._load(self._reference, self._state)
                 return given
 
@@ -104,6 +108,7 @@ class OwnDraws:
                     run_double=lambda tensors: finite(run(double, tensors)),
                     values=drawn,
                     seed=OWN_DRAW,
+                    is_on_gpu=self._device != PROCESSOR.torch_device,
                 )
             )
             self._accepted = asking.answer(nonfinite=Nonfinite.AUTO)
@@ -125,9 +130,10 @@ class OwnDraws:
             model.load_state_dict(state, strict=False)
 
 
-def _put_together(values: Any, found: list[torch.Tensor], tensors: list[torch.Tensor]) -> Any:
-    """Return inputs with other values and the strides as drawn."""
-    return with_tensors(values, iter([_like(x, new) for x, new in zip(found, tensors, strict=True)]))
+def _put_together(values: Any, found: list[torch.Tensor], tensors: list[torch.Tensor], device: str) -> Any:
+    """Return inputs on a device with other values and the strides as drawn."""
+    made = [_like(x, new).to(device) for x, new in zip(found, tensors, strict=True)]
+    return with_tensors(values, iter(made))
 
 
 def _like(drawn: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -146,4 +152,5 @@ def _outputs(model: Callable[..., Any], inputs: Any, *, may_fail: bool = True) -
         if not may_fail:
             raise
         return None
-    return [x for x in (given if isinstance(given, tuple | list) else [given]) if isinstance(x, torch.Tensor)]
+    given = given if isinstance(given, tuple | list) else [given]
+    return [x.cpu() for x in given if isinstance(x, torch.Tensor)]

@@ -1,24 +1,29 @@
 """The confined process that builds and times points: ``python -m kernelwright.referee.point_worker``.
 
-Its arguments are a descriptor and a number of threads. It reads one request a line from stdin and writes one
-answer a line to the descriptor. It runs candidates, so nothing that it says is trusted: its figures choose
-which candidate the referee is asked about.
+Its arguments are a descriptor, a number of threads and, as JSON, where tensors live (``Device.placing``). It
+reads one request a line from stdin and writes one answer a line to the descriptor. It runs candidates, so
+nothing that it says is trusted: its figures choose which candidate the referee is asked about.
 """
 
 import json
+import linecache
 import math
 import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from kernelwright.referee.device import DeviceFacts, n_lanes
 from kernelwright.referee.own_draws import OwnDraws
+from kernelwright.referee.worker.placement import Placement, place, use_tf32
 from kernelwright.referee.wrong_elements import compare_output, rms
 from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.registry import build_candidate
@@ -36,6 +41,8 @@ MOST_CALLS = 1000
 SLOW, HOPELESS = 2.0, 6.0
 """A first call so many times as long as the default's is made again, the shorter one counts; from the second
 figure on it is not, since nothing that disturbs one call makes up for so much."""
+GPU_CALLS = 3
+"""Calls of which the shortest counts there, where one takes microseconds."""
 LOOSE = 2e-2
 """Relative error above which a point is wrong without a doubt."""
 COMPARED = 1 << 16
@@ -45,15 +52,20 @@ COMPARED = 1 << 16
 class PointWorker:
     """The reference, its inputs, and the points that have been loaded."""
 
-    def __init__(self, task: str, is_eval: bool, threads: int) -> None:
-        self.threads = threads
+    def __init__(
+        self, task: str, is_eval: bool, threads: int, placement: Placement, facts: DeviceFacts
+    ) -> None:
+        self.threads, self.placement, self.architecture = threads, placement, facts.architecture
         namespace = _module("task", task)
         torch.manual_seed(0)
         self.arguments = namespace.get_init_inputs()
-        self.model = namespace.Model(*self.arguments)
+        self.model = placement.module(namespace.Model(*self.arguments))
         torch.manual_seed(1)
         self.draw = namespace.get_inputs
-        self.inputs = self.draw()
+        self.inputs = _mapped(self.draw(), lambda tensor: tensor.to(placement.device))
+        n_copies = n_lanes(_n_bytes(self.inputs), 1, facts.cache_bytes, facts.free_bytes or 0)
+        self.lanes = [self.inputs, *(_mapped(self.inputs, torch.clone) for _ in range(n_copies - 1))]
+        """The same inputs at so many places that a device's caches hold none of them when its turn comes."""
         self.is_eval = is_eval
         if is_eval:
             self.model.eval()
@@ -80,7 +92,10 @@ class PointWorker:
             left_s = limit_s - (time.perf_counter() - started)
             if left_s <= 0:
                 return None
-            site = BuildSite(Path.cwd() / "build", min(left_s, patience_s), is_reported=False)
+            site = BuildSite(
+                Path.cwd() / "build", min(left_s, patience_s),
+                architecture=self.architecture, is_reported=False,
+            )  # fmt: skip
             result = build_candidate(source, site)
             return None if result.is_late and left_s < patience_s else result
 
@@ -93,19 +108,34 @@ class PointWorker:
         return {name: result.error for name, result in begun.items()}
 
     def call(self, number: int, source: str, base: int) -> dict[str, Any]:
-        """Load a point that was built, and call it once; return what is wrong or its time over the base's."""
+        """Load a point that was built, and call it once; return what is wrong or its time over the base's.
+
+        ``seconds`` are those of its very first call.
+        """
         try:
             model = self._loaded(number, source)
-            seconds = self._once(model, is_compared=True)
+            seconds = first_s = self._once(model, is_compared=True)
+            if self.placement.is_on_gpu:  # its first call may have compiled it
+                seconds = min(self._once(model) for _ in range(GPU_CALLS))
             against = self._once(self.points[base]) if base in self.points else seconds
             if SLOW * against < seconds < HOPELESS * against:
                 seconds = min(seconds, self._once(model))
                 against = max(against, self._once(self.points[base]))
         except Exception as error:  # whatever a candidate raises is its own affair
+            self._end_if_lost(error)
             return {"why": f"{type(error).__name__}: {error}"[:300]}
         self.points[number] = model
         self.calls[number] = max(1, min(MOST_CALLS, round(SAMPLE_S / max(seconds, 1e-7))))
-        return {"ratio": seconds / max(against, 1e-9), "seconds": seconds}
+        return {"ratio": seconds / max(against, 1e-9), "seconds": first_s}
+
+    def _end_if_lost(self, error: Exception) -> None:
+        """End the process where a device serves it no more, for which the next points are not to blame."""
+        try:
+            self.placement.synchronise()
+        except Exception:
+            sys.stderr.write(f"{type(error).__name__}: {error}".partition("\n")[0][:300] + "\n")
+            sys.stderr.flush()
+            os._exit(1)
 
     def _loaded(self, number: int, source: str) -> Any:
         if source not in self.libraries:  # another process built it
@@ -114,7 +144,7 @@ class PointWorker:
         if library is not None:  # alone in its folder, where the point looks for it
             os.environ["KERNELWRIGHT_BUILD_CACHE"] = str(library.parent)
         torch.manual_seed(0)
-        model = _module(f"point_{number}", source).ModelNew(*self.arguments)
+        model = self.placement.module(_module(f"point_{number}", source).ModelNew(*self.arguments))
         self._give_state(model)
         if self.is_eval:
             model.eval()
@@ -127,7 +157,7 @@ class PointWorker:
         """
         started = time.perf_counter()
         model = self._loaded(0, source)
-        own = OwnDraws(self.model, self.draw)
+        own = OwnDraws(self.model, self.draw, self.placement.device)
         labels: list[str] = []
         scales: list[float] = []
         for number, draw in enumerate(draws):
@@ -169,9 +199,11 @@ class PointWorker:
         model.load_state_dict(state, strict=False, assign=True)
 
     def _once(self, model: Any, *, is_compared: bool = False) -> float:
+        self.placement.synchronise()
         started = time.perf_counter()
         with torch.no_grad():
             given = model(*self.inputs)
+        self.placement.synchronise()
         seconds = time.perf_counter() - started
         if is_compared:
             torch.testing.assert_close(
@@ -200,9 +232,11 @@ class PointWorker:
         with torch.no_grad():
             if calls * WARM_BELOW_S > SAMPLE_S:
                 model(*self.inputs)
+            self.placement.synchronise()
             started = time.perf_counter()
-            for _ in range(calls):
-                model(*self.inputs)
+            for inputs in islice(cycle(self.lanes), calls):
+                model(*inputs)
+            self.placement.synchronise()
         taken = time.perf_counter() - started
         self.calls[number] = max(1, min(MOST_CALLS, round(calls * SAMPLE_S / max(taken, 1e-9))))
         return taken / calls * 1e3
@@ -211,30 +245,51 @@ class PointWorker:
 def build_patience_s(left_s: float, default_s: float | None) -> float:
     """Return the seconds that one point may take to build, by what the run has left and its defaults took.
 
-    None: these are the defaults.
+    Never fewer than twice what the defaults took, whose compiler may be slow. None: these are the defaults.
     """
     if default_s is None:
         return BUILD_S
-    return min(BUILD_S, max(LEAST_BUILD_S, min(BUILD_SHARE * left_s, BUILD_FACTOR * default_s)))
+    least_s = max(LEAST_BUILD_S, 2 * default_s)
+    return min(BUILD_S, max(least_s, min(BUILD_SHARE * left_s, BUILD_FACTOR * default_s)))
 
 
 def _sampled(value: Any) -> Any:
     """Return the same structure with elements spread over each tensor, all of small ones."""
-    if isinstance(value, torch.Tensor):
-        flat = value.detach().reshape(-1)
+
+    def spread(tensor: torch.Tensor) -> torch.Tensor:
+        flat = tensor.detach().reshape(-1)
         step = max(1, math.ceil(flat.numel() / COMPARED)) | 1  # odd: no column of a power of two is left out
         return flat[::step]
+
+    return _mapped(value, spread)
+
+
+def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return the same structure with other tensors."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
     if isinstance(value, list | tuple):
-        return [_sampled(item) for item in value]
+        items = [_mapped(item, change) for item in value]
+        return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
-        return {name: _sampled(item) for name, item in value.items()}
+        return {name: _mapped(item, change) for name, item in value.items()}
     return value
 
 
+def _n_bytes(value: Any) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.nbytes
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return sum(map(_n_bytes, parts))
+
+
 def _module(name: str, source: str) -> ModuleType:
+    filename = f"<{name}>"
     module = ModuleType(name)
+    module.__file__ = filename
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)  # Triton reads it
     sys.modules[name] = module
-    exec(compile(source, f"<{name}>", "exec"), module.__dict__)
+    exec(compile(source, filename, "exec"), module.__dict__)
     return module
 
 
@@ -242,13 +297,16 @@ def main() -> None:
     """Answer requests until stdin ends."""
     answers = os.fdopen(int(sys.argv[1]), "w", buffering=1)
     torch.set_num_threads(int(sys.argv[2]))
+    placement, found = place(json.loads(sys.argv[3]))
+    use_tf32(False)  # as the referee has it for references
+    where = int(sys.argv[2]), placement, DeviceFacts.of(**found)
     worker: PointWorker | None = None
     for line in sys.stdin:
         request = json.loads(line)
         wanted = request.pop("op")
         try:
             if wanted == "open":
-                worker = PointWorker(request["task"], request["is_eval"], int(sys.argv[2]))
+                worker = PointWorker(request["task"], request["is_eval"], *where)
             answer = True if wanted == "open" else getattr(worker, wanted)(**request)
             answers.write(json.dumps({"answer": answer}) + "\n")
         except Exception as error:  # the parent decides what it means

@@ -150,6 +150,8 @@ class Target(ABC):
     """False: candidates are only inspected; the product neither writes nor runs them."""
     shows_host_side: bool = False
     """Skills may show the host's side of a candidate in Python."""
+    kernel_words: tuple[str, ...] = ()
+    """A candidate with a kernel of its own has one of these words; empty: nobody knows."""
 
     @property
     @abstractmethod
@@ -218,6 +220,14 @@ class Target(ABC):
     def prompting(self) -> Prompting | None:
         """What models are told; None: models are not asked for this language."""
         return None
+
+    def has_kernel(self, source: str) -> bool:
+        """Tell whether a candidate has a kernel of its own; without one it arranges calls of torch anew.
+
+        What defines no ``ModelNew`` is not understood, and counts as having one.
+        """
+        words = self.kernel_words if "ModelNew" in source else ()
+        return not words or any(word in source for word in words)
 
     def __str__(self) -> str:
         return str(self.name)

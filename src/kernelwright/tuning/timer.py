@@ -17,8 +17,10 @@ from pydantic import ValidationError
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.task import Mode, Task
 from kernelwright.core.wrong_numbers import LookedAt, OwnDraw
-from kernelwright.machine.device_lease import StillLeased, lease_processor
+from kernelwright.machine.device_lease import DeviceLease, StillLeased
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.confined import start_confined
+from kernelwright.targets.device import PROCESSOR
 from kernelwright.targets.gpu.inspect.run import end_session
 from kernelwright.tasks.namespace import bind_source
 from kernelwright.tuning.search import BASE, FirstCall
@@ -40,11 +42,18 @@ class WorkerEnded(Exception):
 class PointTimer:
     """Builds and times closed sources in one confined process; a process that dies is started again."""
 
-    def __init__(self, task: Task, *, threads: int, require: str | None = None) -> None:
-        """``require``: the sandbox's tier that must at least be there."""
+    def __init__(
+        self, task: Task, *, threads: int, require: str | None = None, device: str = PROCESSOR.name
+    ) -> None:
+        """``require``: the sandbox's tier that must at least be there. ``device``: see ``parse_device``.
+
+        Raises:
+            UserError: the task is a module of this process, or the device has no such name.
+        """
         if task.artifact is not None:
             raise UserError(f"{task.name}: tuning takes tasks that are files, not modules of this process")
         self._task, self._threads, self._require = task, threads, require
+        self._device = parse_device(device)
         self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-tune-", ignore_cleanup_errors=True)
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = -1
@@ -93,8 +102,9 @@ class PointTimer:
         answered = built if isinstance(built, dict) else {}
         told = {number: answered[str(number)] for number in sources if str(number) in answered}
         found = {n: FirstCall(why=str(why)) for n, why in told.items() if why is not None}
+        needed_s = (self._base_s or 0.0) if self._device.has_driver else 0.0  # there a first call compiles
         for number in (n for n in sources if n in told and n not in found):
-            if left_s() <= 0:
+            if left_s() <= needed_s:
                 break
             called = self._first_call(number, sources[number], left_s())
             if called is not None:
@@ -112,7 +122,8 @@ class PointTimer:
             if not set(points) <= self._loaded:
                 return {}
             request = {"op": "time", "numbers": list(points), "rounds": rounds}
-            with lease_processor(patience_s=limit_s):  # nobody else times meanwhile, whatever command it is
+            lease = DeviceLease(self._device.lease_names(), patience_s=limit_s)
+            with lease:  # nobody else times meanwhile, whatever command it is
                 left_s = max(limit_s - (time.monotonic() - started), 0.0)
                 found = self._call({**request, "limit_s": left_s}, left_s + GRACE_S)
         except StillLeased:
@@ -187,11 +198,13 @@ class PointTimer:
         reading, writing = os.pipe()
         log = open(Path(folder, "log.txt"), "wb")  # noqa: SIM115  handed to the child
         worker = "kernelwright.referee.point_worker"
-        command = [sys.executable, "-m", worker, str(writing), str(self._threads)]
+        placing = json.dumps(self._device.placing())
+        command = [sys.executable, "-m", worker, str(writing), str(self._threads), placing]
         try:
             self._process = start_confined(
-                command, folder, writing, log.fileno(), require=self._require, threads=self._threads
-            )
+                command, folder, writing, log.fileno(), require=self._require, threads=self._threads,
+                device=self._device,
+            )  # fmt: skip
         except OSError as error:
             raise MachineError(f"no process can be started to time points: {error}") from error
         finally:
@@ -206,7 +219,8 @@ class PointTimer:
             self._end()
             if time.monotonic() >= deadline:
                 raise
-            raise TaskError(f"{self._task.name}: the reference does not run to be timed: {error}") from error
+            where = f"{self._task.name}: the reference does not run on {self._device} to be timed"
+            raise TaskError(f"{where}: {error}") from error
 
     def _require_sandbox(self, deadline: float) -> None:
         told = json.loads(self._line(deadline))

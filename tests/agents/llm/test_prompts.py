@@ -131,6 +131,7 @@ def test_rules_say_what_the_device_and_the_tolerance_allow(
     whole = render("generator", told, **FACTS["generator"]).system
     assert ('input_precision="tf32"' in whole) is (language == "triton" and rounds)
     assert ("tensor cores with their inputs rounded" in whole) is (language == "cuda" and rounds)
+    assert "TUNE = {" in whole and "the points are built and timed" in whole
 
 
 def test_on_a_gpu_nothing_is_said_of_a_processor(situation: Situation, skills: dict[str, Skill]) -> None:
@@ -147,7 +148,8 @@ def test_every_prompt_file_is_used_and_has_two_parts() -> None:
     for target in all_targets():
         if target.prompting is not None:
             own = {path.stem for folder in target.prompting.folders for path in folder.glob("*.md")}
-            assert {"rules", "brief", "example"} <= own <= {"rules", "brief", "example", "checked_gpu"}
+            needed = {"rules", "brief", "example"}
+            assert needed <= own <= {*needed, "checked_gpu", "open_values"}
 
 
 @pytest.mark.parametrize("name", sorted(WINDOWS))

@@ -15,10 +15,12 @@ from tests.targets.triton.interpreted import Interpreter
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE, Accelerator
+from kernelwright.core.task import TolerancePolicy
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Buffer, Program, Region
 from kernelwright.targets.triton.defaults import with_triton_schedules
 from kernelwright.targets.triton.edits import MAX_PRODUCT, TRITON_EDITS, triton_edits
+from kernelwright.targets.triton.lowering import LOWERING
 from kernelwright.targets.triton.printer import print_kernel
 from kernelwright.targets.triton.schedule import TritonSchedule, decide, power_of_two
 from kernelwright.targets.triton.split import can_split, split
@@ -262,3 +264,9 @@ def test_few_long_rows_are_split_by_default_and_add_up(interpreter: Interpreter)
         assert isinstance(step, Region)
         interpreter.run(step, **tensors)
     torch.testing.assert_close(tensors["out"].double(), x.double().sum(1), rtol=1e-6, atol=0)
+
+
+def test_strict_tasks_have_no_edit_that_rounds() -> None:
+    all_edits, exact = (set(each.edits_for(UNKNOWN_MACHINE)) for each in (LOWERING, LOWERING.exact()))
+    assert all_edits - exact == {"triton-precision"} and exact < all_edits
+    assert [p for p in TolerancePolicy if p.may_round] == [TolerancePolicy.TF32, TolerancePolicy.BF16]

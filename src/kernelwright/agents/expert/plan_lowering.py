@@ -6,16 +6,12 @@ from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import Move, Plan
 from kernelwright.core.skill import Skill
-from kernelwright.core.task import TolerancePolicy
 from kernelwright.ir.plan_lowering import LIBRARY_SEED, LoweredPlan, lower_plan, write_source
 from kernelwright.ir.program import Region
 from kernelwright.targets.registry import target_of
 
 LIBRARY_MOVE = Move(skill="library-seed", why="every operator as torch calls it: correct first")
 """The seed that changes nothing but the interpreter's overhead."""
-
-LOOSE = frozenset({TolerancePolicy.TF32, TolerancePolicy.BF16})
-"""Tolerances under which inputs of products may be rounded to TF32."""
 
 
 class PlanLowering:
@@ -35,7 +31,7 @@ class PlanLowering:
         """
         target = str(problem.target)
         own = target_of(problem.target)
-        may_round = problem.task.tolerance in LOOSE
+        may_round = problem.task.tolerance.may_round
         return {
             name: lowering
             for name, lowering in self.lowering_of.items()

@@ -16,7 +16,6 @@ from kernelwright.agents.llm.window import WINDOWS, cut_to, estimate_tokens, fit
 from kernelwright.agents.problem import Problem
 from kernelwright.core.errors import UserError
 from kernelwright.core.target import TargetName
-from kernelwright.core.task import TolerancePolicy
 from kernelwright.targets.base import Prompting
 from kernelwright.targets.registry import all_targets, target_of
 
@@ -24,8 +23,6 @@ SEPARATOR = "---user---"
 _INCLUDE = re.compile(r'\{% include (?:rules|"(\w+\.md)") %\}')
 LEAST_ROOM = 800
 """Tokens for the sections, below which the rules are given in brief; our choice."""
-MAY_ROUND = frozenset({TolerancePolicy.TF32, TolerancePolicy.BF16})
-"""Tolerances under which inputs of products may have fewer bits than float32."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ def _facts_of_target(problem: Problem, prompting: Prompting) -> dict[str, object
         "hot_spot": prompting.hot_spot,
         "causes": prompting.causes,
         "advice": prompting.advice,
-        "may_round": problem.task.tolerance in MAY_ROUND,
+        "may_round": problem.task.tolerance.may_round,
     }
 
 

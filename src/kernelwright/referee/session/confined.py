@@ -20,17 +20,20 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kernelwright.core.errors import CaptureError, TaskError, UserError
 from kernelwright.core.source import MAX_SOURCE_BYTES
+from kernelwright.machine.children import chosen_environment
 from kernelwright.machine.compiler import RunCompiler
 from kernelwright.referee.settings import RefereeSettings
 
 if TYPE_CHECKING:
     from kernelwright.core.task import Task, Workload
+    from kernelwright.referee.device import Device
     from kernelwright.referee.sandbox import ProcessLimits, Sandbox
     from kernelwright.referee.sandbox.view import View
     from kernelwright.referee.session.launcher import Launcher
     from kernelwright.tasks.capture import Capture, Captured
 
 SCRATCH_BYTES = 1 << 30
+_COMPILER_HOMES = ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH")
 _MODULE = "kernelwright.referee.session.confined"
 _IN_THERE = "--in-there"
 """First argument of the process that ``bwrap`` starts. The second is what was found outside, as JSON."""
@@ -50,20 +53,27 @@ def start_confined(
     threads: int = 1,
     memory_bytes: int | None = None,
     at_most: str | None = None,
+    device: "Device | None" = None,
 ) -> "subprocess.Popen[bytes]":
     """Start a command in the strongest sandbox that works here; see ``targets/gpu/inspect/run.py``.
 
     ``require`` is the tier that must at least be there; a weaker one is refused in the answers,
     ``{"refused": line}``. ``memory_bytes`` may be held by all its processes together; None: what a task may
-    take. ``at_most``: the strongest tier to use. SIGTERM ends the command with everything that it started.
+    take. ``at_most``: the strongest tier to use. ``device``: what it may work on besides the processor.
+    SIGTERM ends the command with everything that it started.
     """
     # lazy: the process that confines itself does not need it
     from kernelwright.targets.gpu.inspect.run import start_here
 
-    limits = asdict(_limits(memory_bytes, threads))
-    terms = json.dumps({"limits": limits, "require": require, "at_most": at_most})
+    limits, view, more = asdict(_limits(memory_bytes, threads)), dict[str, object](), dict[str, str]()
+    if device is not None and device.has_driver:
+        device.wake()
+        limits["address_space_bytes"] = None  # the driver reserves far more of it than there is memory
+        view = {"nodes": device.nodes(), "files": device.files(), "driver": device.driver}
+        more = device.environment(os.environ) | chosen_environment(_COMPILER_HOMES)
+    terms = json.dumps({"limits": limits, "require": require, "at_most": at_most, "view": view})
     wrapped = [sys.executable, "-m", _MODULE, str(answers), folder, terms, *command]
-    return start_here(wrapped, folder, answers, log, threads=threads)
+    return start_here(wrapped, folder, answers, log, threads=threads, more=more)
 
 
 def _limits(memory_bytes: int | None, threads: int) -> "ProcessLimits":
@@ -168,7 +178,7 @@ def main() -> None:
         os._exit(_code(os.waitpid(_fork_confined(*cell, folder, command), 0)[1]))
     asking = os.getppid()
     answers, folder, terms, command = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:]
-    view, limits = make_view(), ProcessLimits(**terms["limits"])
+    view, limits = make_view(**terms["view"]), ProcessLimits(**terms["limits"])
     sandbox = choose(view, Tier(terms["at_most"]) if terms["at_most"] else None)
     try:
         require(sandbox, terms["require"])

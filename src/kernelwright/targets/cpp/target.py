@@ -17,6 +17,7 @@ class CppTarget(Target):
 
     name = NAME
     device = PROCESSOR
+    kernel_words = ("CPP_SOURCE", "load_inline", "ctypes", "cffi", "numba")
 
     @cached_property
     def lowering(self) -> "Lowering":

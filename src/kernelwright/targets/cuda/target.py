@@ -17,6 +17,7 @@ class CudaTarget(GpuTarget):
 
     name = TargetName(device="cuda", language="cuda")
     device = NVIDIA
+    kernel_words = ("CUDA_SOURCE", "load_inline")
 
     @cached_property
     def build(self) -> Build:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class TritonTarget(GpuTarget):
     """``cuda/triton`` and ``hip/triton``: one kernel a region; Triton compiles it where it runs."""
 
+    kernel_words = ("triton", "load_inline")
+
     def __init__(self, device: DeviceKind, *, on_amd: bool) -> None:
         self.name = TargetName(device=device.name, language="triton")
         self.device = device

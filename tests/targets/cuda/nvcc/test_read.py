@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernelwright.core.open_parameters import closed
 from kernelwright.targets.cuda.nvcc.form import CudaSource, launcher_text
 from kernelwright.targets.cuda.nvcc.includes import refused_reads
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt
@@ -22,6 +23,17 @@ def test_the_three_literals_are_read() -> None:
     assert isinstance(found, CudaSource)
     assert found.flags == ("-O3", "--use_fast_math") and found.launches[0].block_threads == 32
     assert "int launch_ones(void* stream, void* a0)" in launcher_text(found)
+
+
+def test_open_parameters_stand_in_flags_and_launches() -> None:
+    opened = CANDIDATE.replace("CUDA_SOURCE", 'TUNE = {"N": [64, 32]}\nCUDA_SOURCE', 1)
+    opened = opened.replace('"--use_fast_math"', "f\"-DN={TUNE['N'][0]}\"")
+    opened = opened.replace("(1, 1, 1)", '(4096 // TUNE["N"][0], 1, 1)')
+    opened = opened.replace("(32, 1, 1)", '(TUNE["N"][0], 1, 1)')
+    for source, size in ((opened, 64), (closed(opened, {"N": 32}), 32)):
+        found = read_cuda_source(source)
+        assert isinstance(found, CudaSource) and found.flags == ("-O3", f"-DN={size}")
+        assert found.launches[0].grid[0] == 4096 // size and found.launches[0].block_threads == size
 
 
 def test_a_candidate_without_cuda_is_none() -> None:

@@ -1,10 +1,15 @@
 """Finds our form of CUDA C++ in a candidate: three literals at the level of the module."""
 
 import ast
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
+from kernelwright.core.errors import UserError
+from kernelwright.core.open_parameters import folded, open_parameters
+from kernelwright.core.plan import ParamValue
 from kernelwright.targets.cuda.nvcc.form import DEFAULT_FLAGS, CudaSource
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt
 
@@ -40,8 +45,15 @@ def read_cuda_source(
 
 
 def module_literals(candidate: str) -> dict[str, Any]:
-    """Return the values that plain assignments of a module give to names; None where it is no literal."""
+    """Return the values that plain assignments of a module give to names; None where it is no literal.
+
+    Open parameters are put in.
+    """
     found: dict[str, Any] = {}
+    try:
+        chosen = open_parameters(candidate)
+    except UserError:
+        chosen = {}
     for statement in ast.parse(candidate).body:
         if isinstance(statement, ast.Assign):
             targets, value = statement.targets, statement.value
@@ -51,13 +63,13 @@ def module_literals(candidate: str) -> dict[str, Any]:
             continue
         for target in targets:
             if isinstance(target, ast.Name):
-                found[target.id] = literal(value)
+                found[target.id] = literal(value, chosen)
     return found
 
 
-def literal(value: ast.expr) -> Any:
-    """Return what a literal stands for, None for anything else."""
+def literal(value: ast.expr, chosen: Mapping[str, tuple[ParamValue, ...]] = MappingProxyType({})) -> Any:
+    """Return what a literal stands for, open parameters put in; None for anything else."""
     try:
-        return ast.literal_eval(value)
+        return folded(value, chosen)
     except (ValueError, TypeError, MemoryError, RecursionError):
         return None

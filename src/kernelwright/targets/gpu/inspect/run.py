@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -102,13 +103,22 @@ class Heard:
 
 
 def start_here(
-    command: Sequence[str], folder: str, answers: int, log: int, *, threads: int = 1
+    command: Sequence[str],
+    folder: str,
+    answers: int,
+    log: int,
+    *,
+    threads: int = 1,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> "subprocess.Popen[bytes]":
-    """Start a command as a plain child in a session of its own, with no secrets in its environment."""
+    """Start a command as a plain child in a session of its own, with no secrets in its environment.
+
+    ``more`` is added to that environment.
+    """
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=bare_environment(folder, threads=threads, LANG="C.UTF-8", PYTHONDONTWRITEBYTECODE="1"),
+        env=bare_environment(folder, threads=threads, LANG="C.UTF-8", PYTHONDONTWRITEBYTECODE="1", **more),
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=log,

@@ -1,0 +1,55 @@
+"""Points are built and timed in a confined process, on the device that their target is for."""
+
+import pytest
+
+from kernelwright.core.errors import TaskError
+from kernelwright.core.task import Task
+from kernelwright.core.wrong_numbers import OwnDraw
+from kernelwright.tuning.search import BASE
+from kernelwright.tuning.timer import PointTimer
+
+TASK = Task(
+    name="pair",
+    source="""
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(64))
+    def forward(self, pair, more):
+        return pair[0] * self.scale + more["shift"]
+
+def get_inputs():
+    return [(torch.randn(64), 1), {"shift": torch.randn(64)}]
+
+def get_init_inputs():
+    return []
+""",
+)
+RIGHT = "import inspect\n" + TASK.source.replace("class Model(", "class ModelNew(")
+RIGHT += "\nassert 'pair[0]' in inspect.getsource(ModelNew.forward), 'Triton reads its kernels so'\n"
+SLOW = RIGHT.replace("return pair", "for _ in range(200): torch.exp(self.scale)\n        return pair")
+WRONG = RIGHT.replace("* self.scale", "* -self.scale")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["cpu", "copied"])
+def test_points_run_where_their_device_is(device: str) -> None:
+    with PointTimer(TASK, threads=1, device=device) as timer:
+        first = timer.load({BASE: RIGHT, 1: SLOW, 2: WRONG}, 60.0, [BASE])
+        assert first[BASE].ratio and first[1].ratio and "not close" in (first[2].why or "")
+        times = timer.time([BASE, 1], 3, 30.0)
+        assert [len(times[number]) for number in (BASE, 1)] == [3, 3]
+        draws = [OwnDraw(family=family, allowed=1e-4) for family in ("as_is", "negated")]
+        right, wrong = (timer.compare(source, draws, 30.0) for source in (RIGHT, WRONG))
+        assert right is not None and not right.wrong and len(right.draws) == 2
+        assert wrong is not None and wrong.wrong
+
+
+@pytest.mark.slow
+def test_a_device_that_is_not_here_is_one_clear_line() -> None:
+    with PointTimer(TASK, threads=1, device="cuda:999") as timer:  # noqa: SIM117  two contexts, two reasons
+        with pytest.raises(TaskError, match=r"pair: the reference does not run on cuda:999 to be timed: \S"):
+            timer.load({BASE: RIGHT}, 60.0, [BASE])
