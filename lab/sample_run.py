@@ -62,7 +62,7 @@ FLOOR = Floor(ms=1.2, bound_by="memory", work=Work(flops=30_000_000, min_bytes=2
 EAGER_MS, COMPILE_MS = 9.6, 3.1
 KERNEL = '''"""Fused softplus and scale."""
 import torch
-SOURCE = r"""
+CPP_SOURCE = r"""
 #include <cmath>
 // one pass over memory
 extern "C" void k0(const float* x, float* y, long n) {

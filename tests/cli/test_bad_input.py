@@ -35,6 +35,20 @@ def test_a_file_that_is_no_task(cli: Any, command: str, source: str, words: list
     check_one_line(cli(command, "bad.py", *kernel), *words)
 
 
+EXITS = """
+import sys
+class Model: pass
+def get_inputs(): return []
+def get_init_inputs(): return []
+sys.exit("needs a key")
+"""
+
+
+def test_a_file_that_asks_to_exit_is_no_success(cli: Any) -> None:
+    Path("bad.py").write_text(EXITS, encoding="utf-8")
+    check_one_line(cli("optimize", "bad.py"), "bad", "needs a key")
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

@@ -1,5 +1,6 @@
 """The blocks of README and tutorial do what these pages say, pasted in order."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -9,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from lab.example_target import install
 from lab.servers.bad_server import BadServer, answers
 from lab.servers.playing_model import REFERENCE, PlayingModel
 
@@ -63,21 +63,43 @@ def test_blocks_are_found_whole_and_other_fences_are_not(tmp_path: Path) -> None
     assert len(blocks(TUTORIAL)) >= 6 and len(blocks(README)) >= 3
 
 
+INSTALL = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from lab.example_target import install
+if sys.argv[2].startswith("."):
+    install(Path({site!r}), Path(sys.argv[2]))
+"""
+
+
 @pytest.mark.slow
 def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
+    """pip leaves folders where they are found and fetches nothing; a scripted model on loopback answers."""
     work, packages = (tmp_path / name for name in ("work", "site"))
     for folder in (work, packages):
         folder.mkdir()
-    paths = [str(install(packages)), os.environ.get("PYTHONPATH", "")]
-    said = paste(
-        blocks(TUTORIAL),
-        work,
-        scripts(tmp_path / "bin", OURS),
-        {
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-            "KERNELWRIGHT_DATA": str(tmp_path / "data"),
-        },
-    )
+    shutil.copytree(ROOT / "examples", work / "examples")
+    (tmp_path / "pip.py").write_text(INSTALL.format(root=str(ROOT), site=str(packages)))
+    has_ray = importlib.util.find_spec("ray") is not None
+    texts = [block for block in blocks(TUTORIAL) if has_ray or "--workers ray" not in block]
+    assert not blocks(TUTORIAL, "text"), "a block that no test runs"
+    with BadServer(answers(PlayingModel())) as server:
+        said = paste(
+            texts,
+            work,
+            scripts(tmp_path / "bin", OURS | {"pip": f'exec "{sys.executable}" "{tmp_path}/pip.py" "$@"'}),
+            {
+                "PYTHONPATH": os.pathsep.join(
+                    filter(None, [str(packages), os.environ.get("PYTHONPATH", "")])
+                ),
+                "KERNELWRIGHT_DATA": str(tmp_path / "data"),
+                "KERNELWRIGHT_BASE_URL": server.url,
+                "KERNELWRIGHT_BUDGET_EVALUATIONS": "2",
+                "KERNELWRIGHT_BASELINE": "eager",
+            },
+        )
+        assert server.requests, "the model's block must have asked the model"
     assert "same answer: True" in said and "keep-rows-together" in said
     assert (work / "tail_report.html").exists()
 

@@ -106,6 +106,13 @@ def test_a_run_is_read_with_its_best_so_far_and_what_it_delivered(store: Store) 
     assert (run.ending, run.evaluations, run.seconds, run.usd) == (Ending.FASTER, 4, 10.0, 0.0)
 
 
+def test_calls_of_torch_in_another_order_are_no_kernel(store: Store) -> None:
+    run_id = add_run(store, "class ModelNew: ...", A, [2.0], 2.0)
+    winner = Candidate(source=f"class ModelNew: ... {A.recipe} 0 winner")
+    store.add_candidates(run_id, [winner])
+    assert [run.ending for run in played(store)] == [Ending.REARRANGED]
+
+
 def test_an_unended_run_is_no_result_and_a_failed_one_is_a_failure(store: Store) -> None:
     add_run(store, "t", A, [2.0], None, is_finished=False)
     assert played(store) == []

@@ -7,6 +7,7 @@ from lab.golden import check_golden
 from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 
 from kernelwright.core.blocks import Composition
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.events import LoweringGaveUp, ModelTakenApart, RunFinished, TaskPrepared
 from kernelwright.report.benchpicture import bench_picture
@@ -28,7 +29,13 @@ from kernelwright.report.tables import (
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def row_of(store: StubStore, task: str, category: str = "pointwise", failure: str | None = None) -> BenchRow:
+def row_of(
+    store: StubStore,
+    task: str,
+    category: str = "pointwise",
+    failure: str | None = None,
+    winner: Candidate | None = None,
+) -> BenchRow:
     return row_from_story(
         tell(store.events),
         task=task,
@@ -37,6 +44,7 @@ def row_of(store: StubStore, task: str, category: str = "pointwise", failure: st
         group="main",
         run_id="r0001",
         failure=failure,
+        winner=winner,
     )
 
 
@@ -212,8 +220,21 @@ def test_only_a_generated_kernel_is_a_success_and_networks_are_counted_apart() -
     assert (summary.n_faster, summary.n_compiled, summary.n_unchanged) == (2, 1, 1)
     assert (summary.n_apart, summary.n_apart_faster) == (2, 1)
     text = bench_markdown("n", [alone], [summary], date="d", command="c", environment={})
-    assert "| all | 2 of 5 | 1 | 1 | 1 |" in text
+    assert "| all | 2 of 5 | 1 | 0 | 1 | 1 |" in text
     assert "| networks taken apart |" in text and "| 1 of 2 with a kernel |" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "ending"),
+    [
+        ("class ModelNew: ...", Ending.REARRANGED),
+        ("class ModelNew: CPP_SOURCE = 'int x;'", Ending.FASTER),
+    ],
+)
+def test_calls_of_torch_in_another_order_are_no_kernel(source: str, ending: Ending) -> None:
+    row = row_of(make_store(), "t", winner=Candidate(source=source))
+    assert row.ending is ending and row.is_success
+    assert summarise("all", [row]).n_rearranged == (ending is Ending.REARRANGED)
 
 
 def test_tasks_that_algebra_collapses_are_left_out_of_a_second_geomean() -> None:

@@ -32,6 +32,7 @@ def run_claims(
     *,
     settings: Settings | None = None,
     on_row: Callable[[JudgedClaim], object] = lambda row: None,
+    on_result: Callable[[ClaimsResult], object] = lambda result: None,
 ) -> ClaimsResult:
     """Judge every published kernel of a folder, or say why that cannot be done here.
 
@@ -41,6 +42,7 @@ def run_claims(
         request: what is asked for.
         settings: where things are; default: ``load_settings()``.
         on_row: called with each claim when it has been judged.
+        on_result: called then with what there is.
 
     Raises:
         UserError: the folder has no claims, or they are not in the form of docs/formats.md.
@@ -48,16 +50,21 @@ def run_claims(
     """
     where = bound_settings(settings, request.require_sandbox)
     folder = Path(request.folder)
-    rows = []
+    rows: list[JudgedClaim] = []
+
+    def result() -> ClaimsResult:
+        return ClaimsResult(
+            rows=tuple(rows),
+            command=request.command_line(),
+            environment=dict(probe.probe_machine().environment()),
+        )
+
     for claim in read_claims(folder):
         row = _judged(claim, folder, request, where)
         on_row(row)
         rows.append(row)
-    return ClaimsResult(
-        rows=tuple(rows),
-        command=request.command_line(),
-        environment=dict(probe.probe_machine().environment()),
-    )
+        on_result(result())
+    return result()
 
 
 def _judged(claim: PublishedClaim, folder: Path, request: ClaimsRequest, where: Settings) -> JudgedClaim:

@@ -7,6 +7,7 @@ from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.request import BenchRequest, CompareRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.traces import write_trace
+from kernelwright.report.played import winner_of
 from kernelwright.report.story import tell
 from kernelwright.report.tables import BenchRow, row_from_story
 from kernelwright.store.base import Store
@@ -52,12 +53,14 @@ def failure_of(play: Callable[[], object], *fatal: type[Exception]) -> str | Non
 
 def row_of(store: Store, run_id: str, entry: BenchTask, failure: str | None, label: str = "") -> BenchRow:
     """Return the row of a run that has ended or failed."""
+    story = tell(stored.event for stored in store.iter_events(run_id))
     return row_from_story(
-        tell(stored.event for stored in store.iter_events(run_id)),
+        story,
         task=label or entry.task.name,
         task_id=entry.task.id,
         category=entry.category,
         group=entry.group,
         run_id=run_id,
         failure=failure,
+        winner=winner_of(store, run_id, story),
     )

@@ -34,6 +34,7 @@ def run_submission(
     *,
     settings: Settings | None = None,
     on_row: Callable[[JudgedGeneration], object] = lambda row: None,
+    on_result: Callable[[SubmissionResult], object] = lambda result: None,
 ) -> SubmissionResult:
     """Judge every kernel of a run on the problem that it is for.
 
@@ -41,6 +42,7 @@ def run_submission(
         request: what is asked for.
         settings: where things are; default: ``load_settings()``.
         on_row: called with each kernel when it has been judged.
+        on_result: called then with what there is.
 
     Raises:
         UserError: the run or the problems are not there, or have another form.
@@ -52,10 +54,22 @@ def run_submission(
     levels = {key.level for key in submission.kernels}
     problems = {level: _problems(Path(request.problems), level) for level in levels}
     slow = read_reference_times(Path(request.reference_times)) if request.reference_times else {}
-    rows = []
+    rows: list[JudgedGeneration] = []
+    wanted = list(submission.kernels)[: request.limit]
+    is_part = len(wanted) < len(submission.kernels)
+    looked_at = len({(key.level, key.problem) for key in wanted})
+
+    def result() -> SubmissionResult:
+        return SubmissionResult(
+            rows=tuple(rows),
+            n_problems=looked_at if is_part else sum(map(len, problems.values())),
+            command=request.command_line(),
+            environment=dict(probe.probe_machine().environment()),
+        )
+
     policy = Policy(library_calls=request.library_calls)
     with open_referee(where, policy, device=request.device) as referee:
-        for key in list(submission.kernels)[: request.limit]:
+        for key in wanted:
             task = problems[key.level].get(key.problem)
             row = (
                 _unknown(key, submission)
@@ -64,12 +78,8 @@ def run_submission(
             )
             on_row(row)
             rows.append(row)
-    return SubmissionResult(
-        rows=tuple(rows),
-        n_problems=sum(map(len, problems.values())),
-        command=request.command_line(),
-        environment=dict(probe.probe_machine().environment()),
-    )
+            on_result(result())
+    return result()
 
 
 def _problems(folder: Path, level: int) -> dict[int, Task]:
@@ -98,7 +108,12 @@ def _judge(
     claim = submission.claims.get(key)
     claimed = _claimed(claim, reference_ms.get((key.level, task.name)))
     limits = CheckRequest(full_size=request.full_size, max_ms=request.max_ms, max_mb=request.max_mb)
-    sizes = reduced_sizes(task, limits, is_confined=settings.confine_tasks, require=settings.require_sandbox)
+    try:
+        sizes = reduced_sizes(
+            task, limits, is_confined=settings.confine_tasks, require=settings.require_sandbox
+        )
+    except TaskError as error:
+        return JudgedGeneration(key, task.name, {}, None, str(error), claim, claimed)
     if sizes is None:
         return JudgedGeneration(key, task.name, {}, None, TOO_LARGE, claim, claimed)
     at = task.model_copy(update={"workloads": (Workload(overrides=sizes),)}) if sizes else task

@@ -88,7 +88,9 @@ def _carry_out(arguments: Sequence[str]) -> int:
     try:
         add_options(get_command(make_app(names)))(args=list(arguments), prog_name="kernelwright")
     except SystemExit as exit_:
-        return exit_.code if isinstance(exit_.code, int) else 0
+        if isinstance(exit_.code, int):
+            return exit_.code
+        return _fail(f"a module that was run asked to exit: {exit_.code or 'it gives no reason'}", arguments)
     except KernelwrightError as error:
         return _fail(str(error), arguments)
     except Exception as error:  # the border: a defect of ours becomes a line and a file

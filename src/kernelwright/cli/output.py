@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+WIDE = 110
+"""Columns of a terminal from which tables have all of theirs."""
 _STYLES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
 
 
@@ -54,15 +56,25 @@ def print_json(document: Any) -> None:
     sys.stdout.flush()
 
 
-def print_table(table: Table, *, whole: Sequence[str] = ()) -> None:
-    """Print a table; columns named in ``whole`` are never wrapped."""
+def print_table(table: Table, *, whole: Sequence[str] = (), spare: Sequence[str] = ()) -> None:
+    """Print a table; columns named in ``whole`` are never wrapped.
+
+    Those in ``spare`` are left out of a terminal of fewer than ``WIDE`` columns, and a line says so.
+    """
+    console = stdout()
+    if spare and console.is_terminal and console.width < WIDE:
+        kept = [i for i, name in enumerate(table.header) if name not in spare]
+        rows = [[row[i] for i in kept] for row in table.rows]
+        print_table(table._replace(header=[table.header[i] for i in kept], rows=rows), whole=whole)
+        console.print(f"[dim]Not shown in {console.width} columns: {', '.join(spare)} (--json has all)[/dim]")
+        return
     shown = RichTable(box=None, padding=(0, 2, 0, 0), header_style="bold", show_header=any(table.header))
     for i, name in enumerate(table.header):
         justify: JustifyMethod = "right" if table.is_number(i) else "left"
         shown.add_column(name, justify=justify, no_wrap=name in whole, overflow="fold")
     for row, style in zip(table.rows, table.styles or [""] * len(table.rows), strict=True):
         shown.add_row(*map(visible_lines, row), style=style)
-    stdout().print(shown)
+    console.print(shown)
 
 
 def print_results(result: "Results", *, as_json: bool) -> None:

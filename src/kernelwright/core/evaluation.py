@@ -171,12 +171,12 @@ class Speedup(Frozen):
 
     baseline: str
     """``eager`` or ``torch_compile``."""
-    ratio: float
+    ratio: float = Field(gt=0)
     """Median of the paired ratios; with several pairs of processes, the geometric mean of their medians. The
     candidate is faster above 1."""
-    low: float
+    low: float = Field(ge=0)
     """Lower end of the 95 % interval, which includes differences between processes (docs/referee.md)."""
-    high: float
+    high: float = Field(gt=0)
     """Upper end."""
 
     @property

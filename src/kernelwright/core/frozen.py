@@ -19,13 +19,13 @@ def _encodable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 Encodable = Annotated[str, AfterValidator(_encodable)]
-"""Text of others that files, stores and processes take: halves of surrogate pairs, which JSON may bring, are
-replaced."""
+"""Text of others that files, stores and processes take: halves of surrogate pairs and the character 0, which
+JSON may bring, are replaced."""
 
 
 def content_hash(*parts: str) -> str:

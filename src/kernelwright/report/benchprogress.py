@@ -110,6 +110,12 @@ def show_checks(n_tasks: int, progress: bool | None) -> ChecksProgress:
     return ChecksProgress(progress_console(progress), n_tasks)
 
 
+WITHOUT_A_KERNEL = {
+    Ending.COMPILED: "torch.compile alone: ",
+    Ending.REARRANGED: "torch's calls arranged anew: ",
+}
+
+
 def describe(row: BenchRow) -> str:
     """Return one row in one line."""
     if row.ending is Ending.FAILED:
@@ -118,5 +124,5 @@ def describe(row: BenchRow) -> str:
     spent = f" ({row.evaluations} evaluations, {duration(row.seconds)})"
     if row.ending is Ending.UNCHANGED:
         return f"nothing faster found: {row.detail}{spent}"
-    by = "torch.compile alone: " if row.ending is Ending.COMPILED else ""
+    by = WITHOUT_A_KERNEL.get(row.ending, "")
     return f"{by}{row.speedup_eager} over eager{compiled}{spent}"

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +58,26 @@ def require_writable(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a result file; raises UserError when that fails."""
+    """Write a result file whole, in the place of what was there; raises UserError when that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        if path.exists() and not path.is_file():  # a pipe or a terminal
+            path.write_text(text, encoding="utf-8")
+        else:
+            _replace(path.resolve(), text)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; name another place") from error
     return path
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        if path.exists():
+            shutil.copymode(path, beside)
+        os.replace(beside, path)
+    except PermissionError:  # the file may be written though its folder may not
+        path.write_text(text, encoding="utf-8")
+    finally:
+        beside.unlink(missing_ok=True)

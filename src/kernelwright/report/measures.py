@@ -30,8 +30,8 @@ class RatioInterval(NamedTuple):
 
 
 def geomean(values: Iterable[float]) -> float | None:
-    """Return the geometric mean of positive numbers, None when there are none."""
-    logs = [math.log(value) for value in values]
+    """Return the geometric mean of numbers that are not negative, None when there are none."""
+    logs = [math.log(value) if value else -math.inf for value in values]
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 

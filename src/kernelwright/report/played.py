@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pydantic import field_serializer
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.run import RunState
@@ -89,6 +90,7 @@ def played_run(store: Store, record: RunRecord, *, is_timed: bool = True) -> Pla
         group="",
         run_id=record.run_id,
         failure=_failure(record, story),
+        winner=winner_of(store, record.run_id, story),
     )
     calls = [call for call in store.iter_model_calls(record.run_id) if call.tool is None]
     return Played(
@@ -106,6 +108,12 @@ def played_run(store: Store, record: RunRecord, *, is_timed: bool = True) -> Pla
         usd=_usd(story, calls),
         seconds=story.finished.spent.seconds if story.finished and is_timed else None,
     )
+
+
+def winner_of(store: Store, run_id: str, story: Story) -> Candidate | None:
+    """Return a run's winner as it was written; None where there is none."""
+    winner = story.finished.winner if story.finished is not None else None
+    return next((each for each in store.iter_candidates(run_id) if winner and each.id == winner), None)
 
 
 def best_so_far(story: Story) -> tuple[float | None, ...]:

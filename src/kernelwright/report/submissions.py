@@ -67,7 +67,8 @@ class SubmissionResult(Results):
 
     rows: tuple[JudgedGeneration, ...]
     n_problems: int
-    """Of the levels that the run is about; those without a kernel count as not fast."""
+    """Of the levels that the run is about; those without a kernel count as not fast. Where a part of the run
+    was judged, the problems of that part."""
     command: str
     environment: dict[str, Any]
 

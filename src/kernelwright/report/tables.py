@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field, field_serializer
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen
 from kernelwright.report.measures import (
@@ -19,6 +20,7 @@ from kernelwright.report.measures import (
 )
 from kernelwright.report.story import Story
 from kernelwright.report.verdict import failed_line
+from kernelwright.targets.registry import target_of
 
 FAST_P = (0.0, 0.8, 1.0, 1.5, 2.0)
 """Thresholds of KernelBench's fast_p: share of all tasks that are right and faster than p times eager.
@@ -39,6 +41,8 @@ class Ending(StrEnum):
     """A verified kernel was delivered. It alone is a success of ours."""
     COMPILED = "compiled"
     """The model was delivered under torch.compile, with no kernel of ours in it."""
+    REARRANGED = "rearranged"
+    """Calls of torch were delivered in another arrangement, with no kernel of ours."""
     UNCHANGED = "unchanged"
     """Nothing faster was found; the module stays as it is, which is right by definition."""
     FAILED = "failed"
@@ -135,6 +139,8 @@ class Summary(Frozen):
     """With a generated kernel: these alone are successes of ours."""
     n_compiled: int = 0
     """Delivered under torch.compile, without a kernel."""
+    n_rearranged: int = 0
+    """Delivered as other calls of torch, without a kernel."""
     n_unchanged: int
     n_apart: int = 0
     """Networks that were taken apart, ..."""
@@ -168,8 +174,12 @@ def row_from_story(
     group: str,
     run_id: str,
     failure: str | None = None,
+    winner: Candidate | None = None,
 ) -> BenchRow:
-    """Return a task's row; an unfinished or failed run is a failed row."""
+    """Return a task's row; an unfinished or failed run is a failed row.
+
+    ``winner`` is looked at for a kernel of its own; None: it is taken to have one.
+    """
     finished = story.finished
     row = BenchRow(
         task=task,
@@ -194,7 +204,7 @@ def row_from_story(
         return row
     return row.model_copy(
         update={
-            "ending": Ending.FASTER if _has_kernel(story, finished.winner) else Ending.COMPILED,
+            "ending": _ending(story, finished.winner, winner),
             "speedup_eager": speedup_over(evaluation, EAGER),
             "speedup_compile": speedup_over(evaluation, TORCH_COMPILE),
             "speedups": {
@@ -208,10 +218,13 @@ def row_from_story(
     )
 
 
-def _has_kernel(story: Story, winner: str) -> bool:
-    """Say whether a winner has a generated kernel: a model may be delivered under torch.compile alone."""
+def _ending(story: Story, winner: str, written: Candidate | None) -> Ending:
+    """Say what was delivered: only a kernel is a success of ours."""
     ways = story.apart.compositions if story.apart is not None else ()
-    return all(way.kinds for way in ways if way.candidate == winner)
+    if any(not way.kinds for way in ways if way.candidate == winner):
+        return Ending.COMPILED
+    has_kernel = written is None or target_of(written.target).has_kernel(written.source)
+    return Ending.FASTER if has_kernel else Ending.REARRANGED
 
 
 def _unchanged(story: Story) -> dict[str, object]:
@@ -267,6 +280,7 @@ def summarise(name: str, rows: Sequence[BenchRow]) -> Summary:
         n_success=len(won),
         n_faster=sum(row.ending is Ending.FASTER for row in rows),
         n_compiled=sum(row.ending is Ending.COMPILED for row in rows),
+        n_rearranged=sum(row.ending is Ending.REARRANGED for row in rows),
         n_unchanged=sum(row.ending is Ending.UNCHANGED for row in rows),
         n_apart=sum(row.is_apart for row in rows),
         n_apart_faster=sum(row.is_apart and row.ending is Ending.FASTER for row in rows),

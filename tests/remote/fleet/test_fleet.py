@@ -153,6 +153,26 @@ def test_another_build_of_the_same_version_is_refused_too(monkeypatch: pytest.Mo
         fleet.look()
 
 
+def test_a_node_that_comes_with_another_version_takes_no_part_and_ends_nobody() -> None:
+    cluster = FakeCluster(["one"])
+    with fake_fleet(cluster, FleetScript()) as fleet:
+        place = place_on(fleet)
+        cluster.nodes.append("two")
+        cluster.version = "0.0.7"
+        fleet.look()
+        assert FleetEvaluator(place).open(TASK).evaluate(KERNEL).is_verified
+        assert fleet.take(anywhere) is None
+
+
+def test_a_worker_that_comes_back_as_another_machine_is_left_for_one_that_is_alike() -> None:
+    cluster = FakeCluster(["one", "two"], dies={"evaluate": ["worker"]})
+    with fake_fleet(cluster, FleetScript(), NO_PATIENCE) as fleet:
+        place = place_on(fleet)
+        fleet.look()
+        cluster.processors["one"] = "faster"
+        assert FleetEvaluator(place).open(TASK).evaluate(KERNEL).device == "host-two/cpu"
+
+
 def test_what_a_worker_cannot_do_is_said_with_its_name() -> None:
     bad = order_for(FleetScript()).model_copy(update={"bring": "lab.no_such_module:bring"})
     with (

@@ -60,7 +60,7 @@ class WorkerSeat:
     is_held: bool = False
     deaths: int = 0
     """Workers that have died here before they were ready."""
-    fault: str = ""
+    fault: MachineError | UserError | None = None
     """Why no worker is started here any more."""
 
     @property
@@ -100,7 +100,7 @@ class Fleet:
         """Take in what has changed: new nodes, lost ones, workers that are ready or have died.
 
         Raises:
-            UserError: a worker has another version, or cannot judge as the order says.
+            UserError: every worker has another version, or cannot judge as the order says.
             MachineError: no worker can be started on any device.
         """
         there = self.cluster.devices()
@@ -112,7 +112,12 @@ class Fleet:
             self._advance(self._seats.setdefault(device, WorkerSeat(device)))
         faults = [seat.fault for seat in self._seats.values()]
         if faults and all(faults):
-            raise MachineError(f"no worker of {self.where} can judge: {faults[0]}")
+            first = faults[0]
+            raise (
+                first
+                if isinstance(first, UserError)
+                else MachineError(f"no worker of {self.where} can judge: {first}")
+            )
 
     def take(self, fits: Fits, *, is_moving: bool = False) -> WorkerSeat | None:
         """Give out an idle device whose machine fits; None where there is none now.
@@ -152,16 +157,16 @@ class Fleet:
         try:
             while True:
                 self.look()
-                if self._seats.get(seat.device) is seat:
-                    if seat.machine is not None and seat.machine.is_like(machine):
-                        return seat
-                    is_over = bool(seat.fault)
-                else:
-                    found = self.take(machine.is_like, is_moving=True)
-                    if found is not None:
-                        return found
-                    is_over = time.monotonic() - begin > self._limit_s(machine.is_like)
-                if is_over:
+                is_there = self._seats.get(seat.device) is seat
+                if is_there and seat.machine is not None and seat.machine.is_like(machine):
+                    return seat
+                is_starting = is_there and seat.machine is None and seat.fault is None
+                found = None if is_starting else self.take(machine.is_like, is_moving=True)
+                if found is not None:
+                    seat.is_held = False
+                    return found
+                is_hopeless = is_there and not self.could(machine.is_like)
+                if is_hopeless or time.monotonic() - begin > self._limit_s(machine.is_like):
                     raise MachineError(
                         f"{seat.device.name} was lost, and {self.where} has no other device like it; "
                         "go on with --resume when there is one"
@@ -174,7 +179,7 @@ class Fleet:
     def could(self, fits: Fits) -> bool:
         """Tell whether a device that is there, or about to be ready, may fit."""
         return any(
-            fits(seat.machine) if seat.machine is not None else not seat.fault
+            fits(seat.machine) if seat.machine is not None else seat.fault is None
             for seat in self._seats.values()
         )
 
@@ -276,15 +281,15 @@ class Fleet:
                 if begun.problem is not None:
                     raise type(error_of(begun.problem))(f"{seat.device.name}: {begun.problem.line}")
                 seat.machine, seat.deaths = begun.machine, 0
-        except MachineError as error:
+        except (MachineError, UserError) as error:
             seat.forget_worker()
-            seat.fault = str(error)
+            seat.fault = error
             log.warning("%s takes no part: %s", seat.device.name, error)
         except WorkerLost as lost:
             seat.forget_worker()
             seat.deaths += 1
             if seat.deaths >= MAX_DEATHS:
-                seat.fault = f"{seat.device.name}: its worker dies before it is ready: {lost}"
+                seat.fault = MachineError(f"{seat.device.name}: its worker dies before it is ready: {lost}")
                 log.warning("%s takes no part: %s", seat.device.name, lost)
 
 
