@@ -53,8 +53,15 @@ class PointWorker:
     """The reference, its inputs, and the points that have been loaded."""
 
     def __init__(
-        self, task: str, is_eval: bool, threads: int, placement: Placement, facts: DeviceFacts
+        self,
+        task: str,
+        is_eval: bool,
+        threads: int,
+        placement: Placement | None = None,
+        facts: DeviceFacts | None = None,
     ) -> None:
+        """``placement``: None: the processor; ``facts`` are those of its device."""
+        placement, facts = placement or Placement(), facts or DeviceFacts()
         self.threads, self.placement, self.architecture = threads, placement, facts.architecture
         namespace = _module("task", task)
         torch.manual_seed(0)
