@@ -4,7 +4,6 @@ import copy
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +80,6 @@ KINDS: dict[str, Any] = {
     "linear block": lambda: (Linear(), (drawn(*SHAPE),)),
     "softmax": lambda: (nn.Softmax(-1), (drawn(*SHAPE),)),
 }
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(folder))
-        yield folder
 
 
 @pytest.fixture(scope="module")

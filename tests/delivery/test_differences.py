@@ -5,7 +5,7 @@ import dataclasses
 import gc
 import pickle
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +118,6 @@ NOT_SEEN_LATER = {
 
 def drawn(*shape: int) -> torch.Tensor:
     return torch.randn(shape or (4, 8), generator=torch.Generator().manual_seed(0))
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(folder))
-        yield folder
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pickle
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +71,6 @@ def of_file(held: str, kernel: str | None = None, read: str | None = None) -> De
     )
     source = FILE.format(name="ModelNew", held=kernel or own, read=read or said)
     return deliver(Candidate(source=source), task)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(folder))
-        yield folder
 
 
 def original_of(module: Any) -> Callable[..., torch.Tensor]:

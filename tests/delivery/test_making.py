@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,7 @@ from kernelwright.tasks.live import task_from_module
 from kernelwright.whole.patching import deliver_patched
 from kernelwright.whole.saving import save_patched
 
-
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home where compiled libraries are kept from test to test."""
-    home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(home))
-        yield home
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def x(*shape: int) -> torch.Tensor:

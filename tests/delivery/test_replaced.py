@@ -2,7 +2,7 @@
 
 import copy
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,6 @@ from kernelwright.delivery.saving import save
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 X = torch.linspace(-1.0, 1.0, 32).view(4, 8)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(folder))
-        yield folder
 
 
 def same(fast: Any, m: Any) -> None:

@@ -73,6 +73,8 @@ def test_processes_see_the_one_device_that_was_asked_for() -> None:
     assert Device("cpu").environment({"CUDA_VISIBLE_DEVICES": "1"}) == {}
     assert Device("cuda", 2).environment({})["CUDA_VISIBLE_DEVICES"] == "2"
     assert Device("hip", 1).environment({})["HIP_VISIBLE_DEVICES"] == "1"
+    found = Device("cuda").environment({"CUDA_HOME": "/opt/cuda", "SECRET": "1"})
+    assert found["CUDA_HOME"] == "/opt/cuda" and not {"SECRET", "CUDA_PATH"} & found.keys()
 
 
 def test_a_device_is_counted_among_those_that_we_may_see() -> None:

@@ -29,6 +29,23 @@ def test_what_was_there_stays_until_the_new_text_is_whole(
     assert os.listdir(tmp_path) == ["results.json"]
 
 
+def test_a_file_in_a_folder_that_takes_no_others_is_written_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_text("one")
+    whole = Path.write_text
+
+    def refused(self: Path, text: str, encoding: str) -> int:
+        if self != path:
+            raise PermissionError(13, "Permission denied")
+        return whole(self, text, encoding=encoding)
+
+    monkeypatch.setattr(Path, "write_text", refused)
+    write_text(path, "two")
+    assert path.read_text() == "two"
+
+
 def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
     real, link, pipe = (tmp_path / name for name in ("real.json", "link.json", "pipe"))
     link.symlink_to(real)

@@ -74,8 +74,7 @@ def schedules_of(
     with capturing(where or load_settings()) as capture:
         captured = capture(task, task.workloads[0])
     lowered = lower_plan(captured, candidate.plan, lowering_of, own.lowering, machine)
-    lowering = own.lowering if task.tolerance.may_round else own.lowering.exact()
-    space = Space(captured, lowering, machine, skills)
+    space = Space(captured, own.lowering.within(task.tolerance), machine, skills)
     schedules = space.schedules(candidate.plan, lowered)
     if not any(len(decision.legal) > 1 for decision in schedules.decisions()):
         raise LoweringError("its plan leaves no schedule open")

@@ -58,8 +58,7 @@ def space_of(task: Task, target: Target, capture: Capture) -> Space:
     except CaptureError as error:
         raise TaskError(f"{task.name}: no programs are generated for it: {error}") from error
     skills = {s.lowering: s.name for s in load_skills().values() if s.lowering and str(target) in s.targets}
-    lowering = target.lowering if task.tolerance.may_round else target.lowering.exact()
-    return Space(captured, lowering, probe_machine(), skills)
+    return Space(captured, target.lowering.within(task.tolerance), probe_machine(), skills)
 
 
 def _as_text(illegal: Mapping[ParamValue, str]) -> dict[str, str]:

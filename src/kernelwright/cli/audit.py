@@ -1,18 +1,14 @@
 """``kernelwright audit``: the referee against every cheat and hostile program we know."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import print_json, print_table, tell
+from kernelwright.cli.output import print_json, print_table, saver, tell
 from kernelwright.core.request import AuditRequest
 from kernelwright.report.files import require_writable
-
-if TYPE_CHECKING:
-    from kernelwright.corpus.results import AuditResult
 
 
 @takes(AuditRequest)
@@ -26,13 +22,9 @@ def audit(request: AuditRequest, *, as_json: AsJson = False) -> None:
 
     folder = None if request.out is None else require_writable(Path(request.out) / "cheats.md").parent
 
-    def save(result: "AuditResult") -> None:
-        if folder is not None:
-            result.save(folder)
-
     kept = f"what was judged is in {folder}, go on with --resume" if folder else "nothing was kept"
     with keeping(kept, as_json=as_json):
-        result = api.run_audit(request, progress=True, on_result=save)
+        result = api.run_audit(request, progress=True, on_result=saver(folder))
     if as_json:
         print_json(result.document())
     else:

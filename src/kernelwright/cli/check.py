@@ -6,11 +6,10 @@ import typer
 
 from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import print_json, print_table, print_verdict, tell
+from kernelwright.cli.output import print_json, print_table, print_verdict, saver, tell
 from kernelwright.core.request import CheckRequest
 from kernelwright.report.checkups import checkup_verdict, counts_line
 from kernelwright.report.files import make_folder
-from kernelwright.report.results import CheckResult
 
 
 @takes(CheckRequest)
@@ -21,13 +20,9 @@ def check(request: CheckRequest, *, as_json: AsJson = False) -> None:
 
     folder = make_folder(Path(request.out)) if request.out else None
 
-    def save(result: CheckResult) -> None:
-        if folder is not None:
-            result.save(folder)
-
     kept = f"results are in {folder}, go on with --resume" if folder else "nothing was kept"
     with keeping(kept, as_json=as_json):
-        result = api.run_check(request, progress=True, on_result=save)
+        result = api.run_check(request, progress=True, on_result=saver(folder))
     if as_json:
         print_json(result.document())
     elif len(result.checkups) == 1:

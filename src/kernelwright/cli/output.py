@@ -2,7 +2,8 @@
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, JustifyMethod
@@ -75,6 +76,11 @@ def print_table(table: Table, *, whole: Sequence[str] = (), spare: Sequence[str]
     for row, style in zip(table.rows, table.styles or [""] * len(table.rows), strict=True):
         shown.add_row(*map(visible_lines, row), style=style)
     console.print(shown)
+
+
+def saver(folder: Path | None) -> Callable[["Results"], object]:
+    """Return what writes results into a folder, each time in the place of the last; None: it does nothing."""
+    return lambda result: None if folder is None else result.save(folder)
 
 
 def print_results(result: "Results", *, as_json: bool) -> None:

@@ -1,18 +1,14 @@
 """``kernelwright submission``: somebody's whole KernelBench run before the referee."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import print_results, say
+from kernelwright.cli.output import print_results, saver, say
 from kernelwright.core.request import SubmissionRequest
 from kernelwright.report.files import make_folder
-
-if TYPE_CHECKING:
-    from kernelwright.report.submissions import SubmissionResult
 
 
 @takes(SubmissionRequest)
@@ -23,16 +19,12 @@ def submission(request: SubmissionRequest, *, as_json: AsJson = False) -> None:
 
     folder = make_folder(Path(request.out)) if request.out else None
 
-    def save(result: "SubmissionResult") -> None:
-        if folder is not None:
-            result.save(folder)
-
     kept = f"what was judged is in {folder}" if folder else "nothing was kept"
     with keeping(kept, as_json=as_json):
         result = run_submission(
             request,
             on_row=lambda row: say(f"{row.key.file}: {_word(row.evaluation, row.reason)}"),
-            on_result=save,
+            on_result=saver(folder),
         )
     print_results(result, as_json=as_json)
     raise typer.Exit(0 if result.is_success else 1)

@@ -1,18 +1,14 @@
 """``kernelwright verify-claims``: published kernels before the referee, beside what was claimed of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import print_results, say
+from kernelwright.cli.output import print_results, saver, say
 from kernelwright.core.request import ClaimsRequest
 from kernelwright.report.files import make_folder
-
-if TYPE_CHECKING:
-    from kernelwright.report.claims import ClaimsResult
 
 
 @takes(ClaimsRequest)
@@ -26,16 +22,12 @@ def verify_claims(request: ClaimsRequest, *, as_json: AsJson = False) -> None:
 
     folder = make_folder(Path(request.out)) if request.out else None
 
-    def save(result: "ClaimsResult") -> None:
-        if folder is not None:
-            result.save(folder)
-
     kept = f"what was judged is in {folder}" if folder else "nothing was kept"
     with keeping(kept, as_json=as_json):
         result = run_claims(
             request,
             on_row=lambda row: say(f"{row.claim.title}: {row.meaning} {row.measured or ''}".rstrip()),
-            on_result=save,
+            on_result=saver(folder),
         )
     print_results(result, as_json=as_json)
     raise typer.Exit(0 if result.is_success else 1)

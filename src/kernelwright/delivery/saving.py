@@ -1,6 +1,7 @@
 """Writes a delivered module into a folder that needs no Kernelwright and, on a like machine, no compiler."""
 
 import hashlib
+import inspect
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ from kernelwright.delivery.runtime.library import this_machine
 from kernelwright.delivery.runtime.weights import write_weights
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import target_of
+from kernelwright.tasks import randomness
 
 LICENCE = "Generated code is the user's own: use it under any licence. The files in _runtime are Apache-2.0."
 BUILD_S = 600.0
@@ -121,9 +123,10 @@ def _strange_in(folder: Path) -> str | None:
     """Return what of a folder with a manifest no ``save`` wrote and no ``load`` left; None: all is ours."""
     try:
         manifest = json.loads((folder / layout.MANIFEST).read_text(encoding="utf-8"))
-        is_ours = manifest["digest"] == digest_of_manifest(manifest)
         is_ours = (
-            is_ours and isinstance(manifest["format"], int) and isinstance(manifest["kernelwright"], str)
+            manifest["digest"] == digest_of_manifest(manifest)
+            and isinstance(manifest["format"], int)
+            and isinstance(manifest["kernelwright"], str)
         )
         known = {*manifest["files"], layout.MANIFEST}
     except (OSError, AttributeError, KeyError, TypeError, ValueError):
@@ -229,8 +232,10 @@ def runtime_texts() -> dict[str, str]:
     """Return the files of ``runtime/`` as a folder carries them, by name."""
     home = Path(runtime.__file__).parent
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(home.glob("*.py"))}
-    texts["structure.py"] = Path(structure.__file__).read_text(encoding="utf-8")
-    return texts
+    return texts | {
+        "structure.py": inspect.getsource(structure),
+        "randomness.py": inspect.getsource(randomness),
+    }
 
 
 def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:

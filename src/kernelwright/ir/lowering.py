@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kernelwright.core.machine import Machine
 from kernelwright.core.plan import ParamValue
-from kernelwright.core.task import Task
+from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.ir.edits import ScheduleEdit
 from kernelwright.ir.program import Program
 from kernelwright.tasks.capture import Captured
@@ -68,11 +68,11 @@ class Lowering:
     takes_extents: bool = False
     """Kernels may have sizes that are known when they run (``ir/extents.py``)."""
 
-    def exact(self) -> "Lowering":
-        """Return the same without edits that round more than float32 does."""
+    def within(self, tolerance: TolerancePolicy) -> "Lowering":
+        """Return the same without edits that round more than the tolerance allows."""
 
         def edits_for(machine: Machine) -> Mapping[str, ScheduleEdit]:
             edits = self.edits_for(machine)
             return {name: edit for name, edit in edits.items() if f"schedule:{name}" not in self.loosens}
 
-        return replace(self, edits_for=edits_for) if self.loosens else self
+        return self if tolerance.may_round or not self.loosens else replace(self, edits_for=edits_for)

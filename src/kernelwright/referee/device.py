@@ -79,9 +79,8 @@ class Device:
         own = seen[self.index] if self.index < len(seen) else str(self.index)
         found = {driver.visible: own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}  # looking must not begin using it
         found |= {name: outer.get(name, value) for name, value in driver.passed_on}
-        if "LD_LIBRARY_PATH" in outer:
-            found["LD_LIBRARY_PATH"] = outer["LD_LIBRARY_PATH"]  # where containers put the driver
-        return found
+        kept = (*driver.compiler_homes, "LD_LIBRARY_PATH")  # where containers put the driver
+        return found | {name: outer[name] for name in kept if name in outer}
 
     def lease_names(self) -> tuple[str, ...]:
         """Return what a process must hold alone while it times: the GPU, or the memory nodes of its cores."""

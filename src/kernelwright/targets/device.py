@@ -27,6 +27,8 @@ class DriverFacts:
     """Environment variable that lists the devices that a process may see."""
     passed_on: tuple[tuple[str, str], ...] = ()
     """Environment variable that processes inherit -> its value where ours has none."""
+    compiler_homes: tuple[str, ...] = ()
+    """Environment variables that say where its compilers are; processes inherit those that are set."""
     vendor: str = ""
     """Whose profilers and limits apply, as ``targets/gpu`` spells it."""
 

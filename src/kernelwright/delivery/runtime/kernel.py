@@ -19,6 +19,7 @@ from torch import nn
 from .calls import OPERATOR_CALLS
 from .contract import Case, Contract, constants_of
 from .described import description_of
+from .randomness import kept_random_state
 from .structure import put_together, take_apart
 
 LIBRARIES = "KERNELWRIGHT_BUILD_CACHE"
@@ -232,25 +233,10 @@ def init_of(origin: str) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Draw under a seed, one thread at a time; then put the generators back, the accelerator's among them.
-
-    Where the accelerator was not in use yet, it gets the process's own seed.
-    """
-    kind = torch.accelerator.current_accelerator()
-    accelerator = None if kind is None else torch.get_device_module(kind)
-    is_used = accelerator is not None and getattr(accelerator, "is_initialized", accelerator.is_available)()
-    every = "_all" if hasattr(accelerator, "get_rng_state_all") else ""
-    with _loading, torch.random.fork_rng(devices=[]):
-        own = torch.initial_seed()
-        states = getattr(accelerator, f"get_rng_state{every}")() if is_used else None
+    """Draw under a seed, one thread at a time; then put the generators back."""
+    with _loading, kept_random_state():
         torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            if is_used:
-                getattr(accelerator, f"set_rng_state{every}")(states)
-            elif accelerator is not None:
-                getattr(accelerator, f"manual_seed{every}")(own)
+        yield
 
 
 def load_origin(source: str) -> ModuleType:

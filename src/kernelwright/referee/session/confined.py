@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kernelwright.core.errors import CaptureError, TaskError, UserError
 from kernelwright.core.source import MAX_SOURCE_BYTES
-from kernelwright.machine.children import chosen_environment
 from kernelwright.machine.compiler import RunCompiler
 from kernelwright.referee.settings import RefereeSettings
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from kernelwright.tasks.capture import Capture, Captured
 
 SCRATCH_BYTES = 1 << 30
-_COMPILER_HOMES = ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH")
 _MODULE = "kernelwright.referee.session.confined"
 _IN_THERE = "--in-there"
 """First argument of the process that ``bwrap`` starts. The second is what was found outside, as JSON."""
@@ -70,7 +68,7 @@ def start_confined(
         device.wake()
         limits["address_space_bytes"] = None  # the driver reserves far more of it than there is memory
         view = {"nodes": device.nodes(), "files": device.files(), "driver": device.driver}
-        more = device.environment(os.environ) | chosen_environment(_COMPILER_HOMES)
+        more = device.environment(os.environ)
     terms = json.dumps({"limits": limits, "require": require, "at_most": at_most, "view": view})
     wrapped = [sys.executable, "-m", _MODULE, str(answers), folder, terms, *command]
     return start_here(wrapped, folder, answers, log, threads=threads, more=more)

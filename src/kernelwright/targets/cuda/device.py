@@ -29,6 +29,7 @@ NVIDIA = DeviceKind(
         wake="import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)",
         visible="CUDA_VISIBLE_DEVICES",
         passed_on=(("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),),
+        compiler_homes=("CUDA_HOME", "CUDA_PATH"),
         vendor="nvidia",
     ),
     baselines=("eager_tf32", "torch_compile_max_autotune"),
