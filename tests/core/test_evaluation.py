@@ -20,4 +20,4 @@ def test_no_speedup_is_negative_or_no_number(wrong: dict[str, float]) -> None:
 
 
 def test_the_character_0_which_no_database_takes_is_replaced() -> None:
-    assert Candidate(source="a\0b").source == "a\N{REPLACEMENT CHARACTER}b"
+    assert Candidate(source="'a\0b'").source == "'a\N{REPLACEMENT CHARACTER}b'\n\N{REPLACEMENT CHARACTER}"

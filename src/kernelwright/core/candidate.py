@@ -2,21 +2,29 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from kernelwright.core.frozen import Encodable, Frozen, content_hash
+from kernelwright.core.frozen import Encodable, Frozen, content_hash, encodable
 from kernelwright.core.plan import Plan
 from kernelwright.core.source import normalise
 from kernelwright.core.target import CPU_CPP, TargetName
 
 
+def _as_parsers_see_it(text: Any) -> Any:
+    """Return a source that can be stored, and that Python refuses where Python refuses the given one."""
+    if not isinstance(text, str) or (stored := encodable(text)) == text:
+        return text
+    return f"{stored}\n\N{REPLACEMENT CHARACTER}"
+
+
 class Candidate(Frozen):
     """One self-contained Python source that defines ``ModelNew``, a drop-in for ``Model``."""
 
-    source: Encodable
-    """As it was written, with comments and docstrings; people and models read this text."""
+    source: Annotated[Encodable, BeforeValidator(_as_parsers_see_it)]
+    """As it was written, with comments and docstrings; people and models read this text. What no store takes is
+    replaced, and such a source ends in a line that no parser takes either."""
     target: TargetName = CPU_CPP
     parents: tuple[str, ...] = ()
     """Ids of the candidates this one was made from; empty for a seed."""

@@ -15,7 +15,8 @@ class Frozen(BaseModel):
     )
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
+    """Return the text with halves of surrogate pairs and the character 0 replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -23,7 +24,7 @@ def _encodable(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-Encodable = Annotated[str, AfterValidator(_encodable)]
+Encodable = Annotated[str, AfterValidator(encodable)]
 """Text of others that files, stores and processes take: halves of surrogate pairs and the character 0, which
 JSON may bring, are replaced."""
 
