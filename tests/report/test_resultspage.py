@@ -44,7 +44,7 @@ def comparison(*runs: Played) -> ComparisonResult:
 
 
 def cells(page: str) -> set[str]:
-    return {unescape(cell) for cell in re.findall(r"<td[^>]*>([^<]*)</td>", page)}
+    return {unescape(cell) for cell in re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", page)}
 
 
 def test_a_bench_has_every_figure_of_its_tables_on_its_page() -> None:
@@ -53,6 +53,12 @@ def test_a_bench_has_every_figure_of_its_tables_on_its_page() -> None:
     assert {cell for table in result.tables() for line in table.rows for cell in line} <= cells(page)
     assert "2 of 2 tasks are faster" in page and "Not begun: later." in page
     assert page.count("<g><text") == 2 and "kernelwright bench --name trial" in page
+
+
+def test_the_sums_of_a_bench_stand_below_each_other_and_categories_have_the_main_ones() -> None:
+    _, sums, parts = bench(row("fused"), row("other", category="d")).tables()
+    assert ["generated kernel", "2 of 2"] in [list(line) for line in sums.rows]
+    assert [line[0] for line in parts.rows] == ["c", "d"] and len(parts.header) == 4
 
 
 def test_a_comparison_has_every_figure_of_its_tables_on_its_page() -> None:

@@ -1,13 +1,17 @@
 import ast
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
 
+from kernelwright.core.errors import UserError
+from kernelwright.core.places import OfSuite, parse_place
 from kernelwright.core.task import Literal_, Task, Workload
 from kernelwright.tasks.globals import assigned_literals
 from kernelwright.tasks.kernelbench import task_category, task_number
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+from kernelwright.tasks.places import collect
 from kernelwright.tasks.suite import suite_tasks
 
 SMALL: dict[str, int] = {"batch_size": 4, "rows": 128, "size": 96, "height": 16, "width": 16, "steps": 32}
@@ -57,3 +61,11 @@ def test_no_parameter_is_dead(task: Task) -> None:
     if parameters:
         model(*draw_inputs(task, namespace, seed=1)).double().pow(2).sum().backward()
     assert all(p.grad is not None and bool((p.grad != 0).any()) for p in parameters)
+
+
+def test_no_folder_stands_in_the_place_of_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "suite").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert len(collect([OfSuite()])) == len(collect([])) == len(suite_tasks())
+    with pytest.raises(UserError, match=r"holds no \.py files"):
+        collect([parse_place("./suite")])

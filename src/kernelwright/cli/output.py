@@ -57,17 +57,19 @@ def print_json(document: Any) -> None:
     sys.stdout.flush()
 
 
-def print_table(table: Table, *, whole: Sequence[str] = (), spare: Sequence[str] = ()) -> None:
+def print_table(table: Table, *, whole: Sequence[str] = ()) -> None:
     """Print a table; columns named in ``whole`` are never wrapped.
 
-    Those in ``spare`` are left out of a terminal of fewer than ``WIDE`` columns, and a line says so.
+    Spare ones are left out of a terminal of fewer than ``WIDE`` columns, and a line says so.
     """
     console = stdout()
-    if spare and console.is_terminal and console.width < WIDE:
-        kept = [i for i, name in enumerate(table.header) if name not in spare]
+    if table.spare and console.is_terminal and console.width < WIDE:
+        kept = [i for i, name in enumerate(table.header) if name not in table.spare]
         rows = [[row[i] for i in kept] for row in table.rows]
-        print_table(table._replace(header=[table.header[i] for i in kept], rows=rows), whole=whole)
-        console.print(f"[dim]Not shown in {console.width} columns: {', '.join(spare)} (--json has all)[/dim]")
+        header = [table.header[i] for i in kept]
+        print_table(table._replace(header=header, rows=rows, spare=()), whole=whole)
+        left = ", ".join(table.spare)
+        console.print(f"[dim]Not shown in {console.width} columns: {left} (--json has all)[/dim]")
         return
     shown = RichTable(box=None, padding=(0, 2, 0, 0), header_style="bold", show_header=any(table.header))
     for i, name in enumerate(table.header):

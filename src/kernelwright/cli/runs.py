@@ -65,7 +65,7 @@ def list_all(
     elif not found:
         tell("no runs yet; start one with: kernelwright optimize FILE")
     else:
-        print_table(found.table(), whole=("run", "task"), spare=("recipe", "created"))
+        print_table(found.table(), whole=("run", "task"))
 
 
 @app.command()

@@ -40,7 +40,7 @@ def list_skills(
         against = ", ".join(b.replace("_", " ") for b in skill.bottlenecks)
         rows.append((skill.name, against, skill.lowering or "guidance only", skill.summary))
     header = ("skill", "against", "carried out by", "summary")
-    print_table(Table(header, rows, is_text=True), whole=("skill",), spare=header[1:3])
+    print_table(Table(header, rows, is_text=True, spare=header[1:3]), whole=("skill",))
 
 
 @app.command()

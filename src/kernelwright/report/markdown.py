@@ -14,6 +14,8 @@ SUMMARY_HEADER = (
     "geomean / eager", "median", "mean", "geomean / torch.compile",
     "fast_1", "fast_1.5", "fast_2", "slower than eager", "at or near the floor",
 )  # fmt: skip
+_MAIN = ("what", "generated kernel", "geomean / eager", "geomean / torch.compile")
+"""Columns of a summary that a category has in a terminal."""
 TASK_HEADER = (
     "task",
     "category",
@@ -25,6 +27,8 @@ TASK_HEADER = (
     "floor",
     "compiler",
 )
+_SPARE = ("category", "eager", "delivered", "floor", "compiler")
+"""Columns of a task that a narrow terminal does without."""
 _ACTING = {"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", "](": "]\\("}
 """What acts in Markdown wherever it stands in a line -> how it is written so that it does not."""
 FASTEST = "the fastest"
@@ -113,6 +117,14 @@ def summary_table(rows: Sequence[BenchRow], summaries: Sequence[Summary]) -> Tab
     return Table(header, cells)
 
 
+def total_tables(rows: Sequence[BenchRow], summaries: Sequence[Summary]) -> list[Table]:
+    """Return the sums as a terminal has room for them: all of each group, the main ones of each category."""
+    n_groups = len(by_group(rows))
+    groups = summary_table(rows, summaries[:n_groups]).turned()
+    named = [dict(zip(SUMMARY_HEADER, summary_cells(s), strict=True)) for s in summaries[n_groups:]]
+    return [groups, Table(_MAIN, [[cells[name] for name in _MAIN] for cells in named])] if named else [groups]
+
+
 def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
     """Return a line for each of the members.
 
@@ -123,7 +135,7 @@ def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
     over = tuple(f"over {name}" for name in further)
     cells = [(*row_cells(row), *(_over(row, name) for name in further)) for row in members]
     figures = {*TASK_HEADER[3:8], *over}
-    return Table((*TASK_HEADER, *over), cells, numbers=figures)
+    return Table((*TASK_HEADER, *over), cells, numbers=figures, spare=_SPARE)
 
 
 def failed_notes(rows: Sequence[BenchRow]) -> list[str]:

@@ -124,8 +124,8 @@ class BenchResult(Results):
     def tables(self) -> list[Table]:
         """See Results."""
         return [
-            Table(markdown.TASK_HEADER, [markdown.row_cells(row) for row in self.rows]),
-            markdown.summary_table(self.rows, self.summaries),
+            markdown.task_table(self.rows, self.rows),
+            *markdown.total_tables(self.rows, self.summaries),
         ]
 
     def __repr__(self) -> str:

@@ -60,7 +60,7 @@ class RunList(Sequence[RunLine]):
         rows = [
             (line.run_id, line.task, line.recipe, line.state, line.created_at, line.result) for line in self
         ]
-        return Table(HEADER, rows, is_text=True)
+        return Table(HEADER, rows, is_text=True, spare=("recipe", "created"))
 
     def __repr__(self) -> str:
         lines = (f"{line.run_id}  {line.task}  {line.state}  {line.result}" for line in self)

@@ -16,12 +16,19 @@ class Table(NamedTuple):
     """No column holds figures."""
     numbers: Collection[str] | None = None
     """The columns that do; None: see above."""
+    spare: Collection[str] = ()
+    """Columns that a narrow terminal does without."""
 
     def is_number(self, column: int) -> bool:
         """Tell whether a column holds figures."""
         if self.numbers is not None:
             return self.header[column] in self.numbers
         return column > 0 and not self.is_text
+
+    def turned(self) -> "Table":
+        """Return the table with a line for each column, for few rows of many figures."""
+        header, *lines = zip(self.header, *self.rows, strict=True)
+        return Table(header, lines)
 
 
 def html_table(table: Table) -> str:

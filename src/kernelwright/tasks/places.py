@@ -115,18 +115,16 @@ def _from_sources(sources: Sequence[TaskPlace]) -> list[BenchTask]:
 
 
 def _load(source: TaskPlace) -> Sequence[Task]:
-    path = Path(source.path) if isinstance(source, AtPath) else Path(SUITE)
-    if source == OfSuite() and not path.exists():
+    if source == OfSuite():
         return suite_tasks()
-    if isinstance(source, AtPath) or source == OfSuite():
-        if path.is_dir():
-            return load_folder(path)
-        if not path.exists():
-            raise UserError(
-                f"{source}: no such file or folder; name task files, a folder of them, or {SUITE!r}"
-            )
-        return [load_task(path)]
-    return [load_place(source)]
+    if not isinstance(source, AtPath):
+        return [load_place(source)]
+    path = Path(source.path)
+    if path.is_dir():
+        return load_folder(path)
+    if not path.exists():
+        raise UserError(f"{source}: no such file or folder; name task files, a folder of them, or {SUITE!r}")
+    return [load_task(path)]
 
 
 def category_of(task: Task) -> str:
