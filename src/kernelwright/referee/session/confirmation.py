@@ -43,18 +43,17 @@ class Confirmation:
 
     def confirmed(self, judge: Callable[[], T]) -> T:
         """Return what ``judge`` returns; it starts new processes every time it is called."""
-        found: list[T] = []
         self._seen.clear()
         while True:
-            failure = attempt(lambda: found.append(judge()))
-            if failure is None:
-                return found[0]
-            kind = _kind_of(failure)
-            if not failure.is_by_clock or self.is_seen_enough(kind):
-                raise failure
-            pause_s = CONFIRMED_AFTER_S[self._seen[kind]]
-            self._seen[kind] += 1
-            self._dossier.note(f"counts only if found again in other processes: {failure.detail}")
+            try:
+                return judge()
+            except Failure as failure:
+                kind = _kind_of(failure)
+                if not failure.is_by_clock or self.is_seen_enough(kind):
+                    raise
+                pause_s = CONFIRMED_AFTER_S[self._seen[kind]]
+                self._seen[kind] += 1
+                self._dossier.note(f"counts only if found again in other processes: {failure.detail}")
             if self.waited_share >= QUIET_SHARE:
                 time.sleep(pause_s)
 

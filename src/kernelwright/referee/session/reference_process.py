@@ -152,7 +152,7 @@ class ReferenceProcess:
 
     def _make(self, key: SampleKey, *, is_kept: bool) -> InputSample | None:
         """Make a sample; where the reference is not finite on it, one that keeps more of what is drawn."""
-        reason: NonFinite | None = None
+        reason = ""  # not the error itself: its traceback would keep this frame, and all memory with it
         for at in range(self._keepings.get(key, 0), N_KEEPINGS):
             seed = self._seeds.setdefault((key, at), new_seed())
             try:
@@ -162,7 +162,7 @@ class ReferenceProcess:
             except Unchanged:
                 break
             except NonFinite as error:
-                reason = reason or error
+                reason = reason or str(error)
                 if key in self.timed_keys:
                     raise TaskError(f"{self._host.where}: on some of its own inputs {error}") from error
                 if not self.layout.has_float_inputs:
@@ -170,7 +170,7 @@ class ReferenceProcess:
             else:
                 self._keepings[key] = at
                 return draw
-        self.skipped[key.label] = str(reason)
+        self.skipped[key.label] = reason
         return None
 
     def fresh_draw(self) -> InputSample:
