@@ -89,6 +89,7 @@ def models(draw: st.DrawFn) -> ModelSettings:
         max_output_tokens=draw(st.integers(16, 10**6)),
         context_tokens=draw(maybe(st.integers(512, 10**7))),
         kernels_per_call=draw(st.integers(1, 9)),
+        concurrency=draw(st.integers(1, 9)),
         tool_calls=draw(st.integers(0, 99)),
         timeout_s=draw(st.floats(1e-3, 1e6)),
         max_reply_bytes=draw(counts),

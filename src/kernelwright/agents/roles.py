@@ -6,7 +6,7 @@ the engine records as a failed move; UnusableAnswer from any role that is a mode
 which ends the step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -178,6 +178,10 @@ class Planner(Protocol):
 
 class Coder(Protocol):
     """Turns a base and a plan into source."""
+
+    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+        """Prepare for what ``translate`` and ``write`` will be asked, in this order and about this situation."""
+        ...
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:
         """Return the base with one more move; raises LoweringError when it cannot be carried out."""

@@ -15,6 +15,7 @@ PLAIN = (
     "effort",
     "context_tokens",
     "kernels_per_call",
+    "concurrency",
     "tool_calls",
     "output_mode",
     "calls",

@@ -113,6 +113,8 @@ class ModelSettings(Frozen):
     calls: CallMode = "merged"
     kernels_per_call: int = Field(default=1, ge=1)
     """Kernels that one answer may hold; each becomes a candidate of its own."""
+    concurrency: int = Field(default=1, ge=1)
+    """Requests under way at once, where questions do not depend on each other's answers."""
     tool_calls: int = Field(default=3, ge=0)
     """Calls of tools that a model may make before one answer; our choice."""
     stream: StreamMode = "auto"

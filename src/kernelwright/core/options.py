@@ -441,6 +441,11 @@ OPTIONS: tuple[Option, ...] = (
         "of its own.", "Language models", kind=int, minimum=1, default="1", is_configurable=True,
     ),
     Option(
+        "models.concurrency", "--concurrency", "Requests to models under way at once, where questions do not "
+        "depend on each other's answers.", "Language models", kind=int, minimum=1, default="1",
+        is_configurable=True,
+    ),
+    Option(
         "models.tool_calls", "--tool-calls", "Calls of tools before one answer at most, where the server "
         "takes tools; 0: none are offered. Each costs a request.", "Language models", kind=int, minimum=0,
         default="3", is_configurable=True,

@@ -1,6 +1,6 @@
 """What seats leave open is closed before a step sees it: the closed candidate alone is handed in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -112,6 +112,9 @@ class _ClosingGenerator:
 class _ClosingCoder:
     inner: Coder
     close: Close
+
+    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+        self.inner.expect(situation, coming)
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:
         return self.close(self.inner.write(situation, choice))

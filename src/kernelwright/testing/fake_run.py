@@ -124,6 +124,9 @@ class ScriptedTeam:
         move = next(iter(self._untried(situation)), None)
         return Choice(move=move) if move else None
 
+    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+        """Do nothing."""
+
     def write(self, situation: Situation, choice: Choice) -> Candidate:
         """Name the child after its base and move."""
         base, move = _base(situation), choice.move

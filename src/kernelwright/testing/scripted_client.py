@@ -1,12 +1,12 @@
 """A stand-in for a language model: answers by script. For tests; no command of the project uses it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from kernelwright.agents.llm.answer_counts import Account
-from kernelwright.agents.llm.client import Reply
+from kernelwright.agents.llm.client import Reply, TextQuestion
 from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.core.model_call import CallOutcome
 
@@ -58,6 +58,9 @@ class ScriptedClient:
         if not text.strip():
             return self._reply(role, Reply(CallOutcome.EMPTY, None, text, "scripted"))
         return self._reply(role, Reply(CallOutcome.OK, text, text, call=f"call {len(self.asked)}"))
+
+    def send_early(self, role: str, questions: Iterable[TextQuestion]) -> None:
+        """Send nothing: each is answered when it is asked."""
 
     def ask(
         self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None

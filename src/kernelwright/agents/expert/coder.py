@@ -1,6 +1,6 @@
 """The expert Coder: a plan is carried out by lowering it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.extend import extend
@@ -23,6 +23,9 @@ class ExpertCoder:
         self._workshop = workshop
         self._planner = planner
         self._debugger = debugger
+
+    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+        """Do nothing: every kernel is written at once when it is wanted."""
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:
         """Lower the base's plan after one more move."""

@@ -1,13 +1,13 @@
 """Ask, judge the answer, ask once more with the reason, give up by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_source, split_kernels
-from kernelwright.agents.llm.client import Client, Reply
+from kernelwright.agents.llm.client import Client, Reply, TextQuestion
 from kernelwright.agents.llm.context_check import least_prompt
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import Prompt, render
@@ -40,6 +40,21 @@ class WrittenSource:
 
 
 @dataclass(frozen=True)
+class CodeQuestion:
+    """A prompt that asks for code, and what its answer must be."""
+
+    name: str
+    """Of the prompt file."""
+    told: PromptInput
+    expected: ExpectedAnswer
+    judge: "JudgeSource | None" = None
+    most: int = 1
+    """Kernels that the answer may hold."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """What the file asks for besides."""
+
+
+@dataclass(frozen=True)
 class Asker:
     """One role's way to its model."""
 
@@ -55,41 +70,29 @@ class Asker:
     heard: list[str] = field(default_factory=list)
     """What tools said while the last question was asked."""
 
-    def source(
-        self,
-        name: str,
-        told: PromptInput,
-        expected: ExpectedAnswer,
-        judge: "JudgeSource | None" = None,
-        **facts: object,
-    ) -> WrittenSource:
-        """Return the one source of a prompt that asks for code; raises UnusableAnswer."""
-        return self.sources(name, told, expected, judge, most=1, **facts)[0]
+    def send_early(self, questions: Iterable[CodeQuestion]) -> None:
+        """Send the first requests of questions at once whose prompts do not depend on each other's answers.
 
-    def sources(
-        self,
-        name: str,
-        told: PromptInput,
-        expected: ExpectedAnswer,
-        judge: "JudgeSource | None" = None,
-        *,
-        most: int,
-        **facts: object,
-    ) -> tuple[WrittenSource, ...]:
+        Each is still to be asked by ``sources``, in this order.
+        """
+        self.client.send_early(self.role, map(self._text_question, questions))
+
+    def sources(self, question: CodeQuestion) -> tuple[WrittenSource, ...]:
         """Return the usable sources, ``most`` of them at most, of one answer; raises UnusableAnswer.
 
         An answer is usable where one of its sources is; the others are left out.
         """
+        most = question.most
 
         def judged(text: str) -> Judged[tuple[WrittenSource, ...]]:
             parts = split_kernels(text) if most > 1 else (text,)
-            read = [_read(part, expected, judge) for part in parts]
+            read = [_read(part, question.expected, question.judge) for part in parts]
             usable = {one.value.source: one.value for one in read if one.value is not None}
             if not usable:
                 return Judged(read[0].outcome, detail=read[0].detail)
             return Judged(CallOutcome.OK, tuple(usable.values())[:most])
 
-        tools, reserved = self._tools(name, told, followers=0)
+        tools, facts = self._prepared(question)
         calls: list[str] = []
 
         def ask(prompt: Prompt) -> Reply[str]:
@@ -97,8 +100,7 @@ class Asker:
             calls[:] = [reply.call]
             return reply
 
-        known = {"needs_kernel": expected.needs_kernel, "reserved_tokens": reserved, "kernels": most}
-        found = self._usable(name, told, ask, judged, tools, {**facts, **known})
+        found = self._usable(question.name, question.told, ask, judged, tools, facts)
         return tuple(replace(one, call=calls[0]) for one in found)
 
     def structured(
@@ -115,6 +117,18 @@ class Asker:
             return self.client.ask(self.role, prompt.system, prompt.user, output, tools)
 
         return self._usable(name, told, ask, judge, tools, {**facts, "reserved_tokens": reserved})
+
+    def _text_question(self, question: CodeQuestion) -> TextQuestion:
+        tools, facts = self._prepared(question)
+        prompt = self._prompt(question.name, question.told, tools, facts)
+        return TextQuestion(prompt.system, prompt.user, tools)
+
+    def _prepared(self, question: CodeQuestion) -> tuple[OfferedTools | None, dict[str, Any]]:
+        """Return the tools of a question, and all that its prompt file asks for."""
+        tools, reserved = self._tools(question.name, question.told, followers=0)
+        needs_kernel = question.expected.needs_kernel
+        known = {"needs_kernel": needs_kernel, "reserved_tokens": reserved, "kernels": question.most}
+        return tools, {**question.facts, **known}
 
     def _tools(self, name: str, told: PromptInput, *, followers: int) -> tuple[OfferedTools | None, int]:
         """Return the tools of a question, and the tokens to keep free for them in its prompt."""
@@ -134,13 +148,11 @@ class Asker:
         ask: Callable[[Prompt], Reply[A]],
         judge: Callable[[A], Judged[V]],
         tools: OfferedTools | None,
-        facts: dict[str, Any],
+        facts: Mapping[str, Any],
     ) -> V:
         problem = ""
         for _ in range(MAX_ANSWERS):
-            asked = replace(told, refused=problem, reads_skills=tools is not None and tools.has_skills)
-            prompt = render(name, asked, **{**facts, "prompt_tokens": self.prompt_tokens})
-            reply = ask(prompt)
+            reply = ask(self._prompt(name, told, tools, facts, problem))
             if reply.outcome is not CallOutcome.OK or reply.value is None:
                 problem = _named(reply.outcome, reply.detail)
                 if reply.outcome in _ASK_AGAIN:
@@ -152,6 +164,17 @@ class Asker:
             self.client.note(self.role, judged.outcome, judged.detail)
             problem = _named(judged.outcome, judged.detail)
         raise UnusableAnswer(problem)
+
+    def _prompt(
+        self,
+        name: str,
+        told: PromptInput,
+        tools: OfferedTools | None,
+        facts: Mapping[str, Any],
+        problem: str = "",
+    ) -> Prompt:
+        asked = replace(told, refused=problem, reads_skills=tools is not None and tools.has_skills)
+        return render(name, asked, **{**facts, "prompt_tokens": self.prompt_tokens})
 
 
 JudgeSource = Callable[[str, str], Judged[WrittenSource] | None]

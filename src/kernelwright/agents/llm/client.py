@@ -1,7 +1,8 @@
 """What roles know of a language model: ask, and be told by name how it went."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -31,6 +32,14 @@ class Reply(Generic[V]):
     """Key of the recorded call that holds the text; empty where nothing is recorded."""
 
 
+class TextQuestion(NamedTuple):
+    """What ``ask_text`` is given."""
+
+    system: str
+    user: str
+    tools: OfferedTools | None = None
+
+
 class Client(Protocol):
     """One run's line to its models.
 
@@ -46,6 +55,14 @@ class Client(Protocol):
 
     def ask_text(self, role: str, system: str, user: str, tools: OfferedTools | None = None) -> Reply[str]:
         """Return the model's text; before it answers it may call the tools."""
+        ...
+
+    def send_early(self, role: str, questions: Iterable[TextQuestion]) -> None:
+        """Send the first requests of questions at once that do not depend on each other's answers.
+
+        Each is still to be asked by ``ask_text``, in this order. Where only one request may be under way
+        (``ModelSettings.concurrency``), or the budget might not last for all, fewer are sent, or none.
+        """
         ...
 
     def ask(

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, read_account, read_line
-from kernelwright.agents.llm.asking import Asker, JudgeSource, WrittenSource, refused
+from kernelwright.agents.llm.asking import Asker, CodeQuestion, JudgeSource, WrittenSource, refused
 from kernelwright.agents.llm.formatting import steps_of
 from kernelwright.agents.llm.prompt_input import PromptInput
-from kernelwright.agents.llm.several import gather
+from kernelwright.agents.llm.several import calls_for, gather
 from kernelwright.agents.llm.span_markers import changes_outside, has_marker
 from kernelwright.agents.roles import Choice, Situation
 from kernelwright.core.candidate import Candidate
@@ -28,6 +28,14 @@ class ModelCoder:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
+    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+        """Send the first requests for several kernels at once, where the settings allow it."""
+        self._asker.send_early(
+            self._translating(situation, one) if isinstance(one, Plan) else self._writing(situation, one)
+            for one in coming
+            if isinstance(one, Plan) or one.source is None
+        )
+
     def write(self, situation: Situation, choice: Choice) -> Candidate:
         """Return the base with the move carried out.
 
@@ -37,36 +45,41 @@ class ModelCoder:
         """
         if situation.base is None:
             raise LoweringError("there is no base to carry the move out on")
-        base, steps = situation.base.candidate, steps_of(choice.move)
+        plan = situation.base.candidate.plan.then(choice.move)
         if choice.source is not None:
-            return _candidate(situation, choice.source, base.plan.then(choice.move), choice.call)
-        told = PromptInput(
-            situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=choice.anchored
-        )
-        written = self._asker.source(
+            return _candidate(situation, choice.source, plan, choice.call)
+        written = self._asker.sources(self._writing(situation, choice))[0]
+        return _candidate(situation, written.source, plan, written.call)
+
+    def _writing(self, situation: Situation, choice: Choice) -> CodeQuestion:
+        assert situation.base is not None
+        steps = steps_of(choice.move)
+        return CodeQuestion(
             "coder_write",
-            told,
+            PromptInput(
+                situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=choice.anchored
+            ),
             self._expected(situation, [choice.move]),
-            check_source(base.source, len(steps), choice.anchored),
-            n_steps=len(steps),
-            is_anchored=choice.anchored is not None,
+            check_source(situation.base.candidate.source, len(steps), choice.anchored),
+            facts={"n_steps": len(steps), "is_anchored": choice.anchored is not None},
         )
-        return _candidate(situation, written.source, base.plan.then(choice.move), written.call)
 
     def translate(self, situation: Situation, plan: Plan) -> Candidate:
         """Return a kernel that carries out the whole plan; each move is one step of the account."""
         if not plan.moves:
             raise LoweringError("the plan has no moves")
+        written = self._asker.sources(self._translating(situation, plan))[0]
+        return _candidate(situation, written.source, plan, written.call)
+
+    def _translating(self, situation: Situation, plan: Plan) -> CodeQuestion:
         base = situation.base
-        written = self._asker.source(
+        return CodeQuestion(
             "coder_translate",
             PromptInput(situation, self._asker.skills, plan=plan),
             self._expected(situation, plan.moves),
             check_source(base.candidate.source if base else "", len(plan.moves), None),
-            n_steps=len(plan.moves),
-            is_anchored=False,
+            facts={"n_steps": len(plan.moves), "is_anchored": False},
         )
-        return _candidate(situation, written.source, plan, written.call)
 
     def rewrite(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
         """Return up to ``count`` usable answers to one prompt, of as few calls as hold them (see gather).
@@ -74,24 +87,31 @@ class ModelCoder:
         Source: CUDA-LLM's FSR (N candidates from one prompt). That later answers are told their number, so
         that they differ at any temperature, is ours.
         """
+        parts = calls_for(count, self._asker.kernels)
+        self._asker.send_early(self._rewriting(situation, count, *part) for part in parts)
         return gather(count, self._asker.kernels, partial(self._rewritten, situation, count))
 
-    def _rewritten(
-        self, situation: Situation, count: int, number: int, most: int, earlier: tuple[str, ...]
-    ) -> tuple[Candidate, ...]:
+    def _rewriting(self, situation: Situation, count: int, number: int, most: int) -> CodeQuestion:
         base = situation.base
-        written = self._asker.sources(
+        return CodeQuestion(
             "coder_rewrite",
             PromptInput(situation, self._asker.skills),
             ExpectedAnswer(situation.problem.task.source, situation.problem.target),
             check_source(base.candidate.source if base else ""),
-            most=most,
-            number=number,
-            count=count,
-            has_base=base is not None,
-            is_failing=base is not None and not base.evaluation.is_verified,
+            most,
+            facts={
+                "number": number,
+                "count": count,
+                "has_base": base is not None,
+                "is_failing": base is not None and not base.evaluation.is_verified,
+            },
         )
-        before = base.candidate.plan if base else Plan()
+
+    def _rewritten(
+        self, situation: Situation, count: int, number: int, most: int, earlier: tuple[str, ...]
+    ) -> tuple[Candidate, ...]:
+        written = self._asker.sources(self._rewriting(situation, count, number, most))
+        before = situation.base.candidate.plan if situation.base else Plan()
         return tuple(
             _candidate(situation, one.source, before.then(_change(one.text, n, count)), one.call)
             for n, one in enumerate(written, start=number)

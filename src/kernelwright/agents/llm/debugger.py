@@ -6,7 +6,7 @@ Source: KernelSkill's Diagnoser and Repairer, two calls. Merged into one answer 
 from collections.abc import Collection
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, has_native_kernel, read_line
-from kernelwright.agents.llm.asking import Asker, WrittenSource, refused
+from kernelwright.agents.llm.asking import Asker, CodeQuestion, WrittenSource, refused
 from kernelwright.agents.llm.guidance import SECTIONS
 from kernelwright.agents.llm.outputs import RootCause
 from kernelwright.agents.llm.prompt_input import PromptInput
@@ -50,7 +50,7 @@ class ModelDebugger:
                 return refused(CallOutcome.INVALID_OUTPUT, "this very repair was tried in this chain")
             return None
 
-        written = self._asker.source(
+        question = CodeQuestion(
             "debugger_repair",
             PromptInput(situation, self._asker.skills, cause=_words(cause) if cause else ""),
             ExpectedAnswer(
@@ -59,8 +59,9 @@ class ModelDebugger:
                 needs_kernel=has_native_kernel(failing.source, failing.target),
             ),
             judge,
-            is_diagnosed=cause is not None,
+            facts={"is_diagnosed": cause is not None},
         )
+        written = self._asker.sources(question)[0]
         move = _move(cause, written.text)
         repaired = Candidate(
             source=written.source,

@@ -3,7 +3,7 @@
 from functools import partial
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, read_line
-from kernelwright.agents.llm.asking import Asker
+from kernelwright.agents.llm.asking import Asker, CodeQuestion
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.several import gather
@@ -45,14 +45,12 @@ class ModelGenerator:
         problem = situation.problem
         approaches = prompting_of(problem.target).approaches or (ANY_APPROACH,)
         suggested = [approaches[n % len(approaches)] for n in range(number - 1, number - 1 + most)]
-        written = self._asker.sources(
+        question = CodeQuestion(
             "generator",
             PromptInput(situation, self._asker.skills, earlier=earlier),
             ExpectedAnswer(problem.task.source, problem.target),
             most=most,
-            number=number,
-            count=count,
-            approach=" ".join(dict.fromkeys(suggested)),
+            facts={"number": number, "count": count, "approach": " ".join(dict.fromkeys(suggested))},
         )
         return tuple(
             Candidate(
@@ -61,5 +59,5 @@ class ModelGenerator:
                 role="generator",
                 call=one.call,
             )
-            for one in written
+            for one in self._asker.sources(question)
         )

@@ -1,7 +1,9 @@
 """The client over pydantic-ai: one agent for each role and kind of answer."""
 
+import contextlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -12,8 +14,9 @@ from pydantic_ai import exceptions as sdk
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.profiles import ModelProfile
 
+from kernelwright.agents.llm.early import EarlyModel, Sent, affordable
 from kernelwright.agents.llm.answer_counts import Account
-from kernelwright.agents.llm.client import Reply
+from kernelwright.agents.llm.client import Reply, TextQuestion
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.models import make_model
 from kernelwright.agents.llm.prices import require_prices, with_prices
@@ -23,7 +26,7 @@ from kernelwright.agents.llm.tape import ReplayOnly, Tape
 from kernelwright.agents.llm.tool_turns import has_calls_for_tools
 from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.core.budget import Meter
-from kernelwright.core.errors import ModelUnavailable, UserError
+from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings
 
@@ -72,6 +75,27 @@ class ModelClient:
         """Return the model's text."""
         return self._ask(role, system, user, self._agent(role, str), TEXT, tools)
 
+    def send_early(self, role: str, questions: Iterable[TextQuestion]) -> None:
+        """Send the first requests of questions at once, as far as settings and budget allow."""
+        if self._is_replay or self._settings.concurrency < 2:
+            return
+        sent = affordable(list(questions), self._line.meter)
+        if len(sent) < 2:
+            return
+        under_way: set[str] = set()
+        asks = [partial(self._sent_early, role, question, under_way) for question in sent]
+        with start_blocking_portal() as portal:
+            portal.call(_at_once, asks, self._settings.concurrency)
+
+    async def _sent_early(self, role: str, question: TextQuestion, under_way: set[str]) -> None:
+        """Send one; what goes wrong with it goes wrong, or is mended, when the question is asked."""
+        model = EarlyModel(self._model(role).wrapped, role, self._line, under_way)
+        model.answer, model.tools = TEXT, question.tools
+        system = self._with_tools(question.system, question.tools)
+        agent = self._new_agent(model, role, str)
+        with contextlib.suppress(Sent, BudgetUsedUp, sdk.AgentRunError, sdk.UserError):
+            await agent.run(_unicode(question.user), instructions=_unicode(system))
+
     def ask(
         self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None
     ) -> Reply[T]:
@@ -95,16 +119,19 @@ class ModelClient:
 
     def _agent(self, role: str, output: type[V]) -> Agent[object, V]:
         if (role, output) not in self._agents:
-            agent = Agent(
-                self._model(role),
-                output_type=self._output_type(role, output),
-                name=role,
-                model_settings=sdk_settings(self._settings, role, self._model(role)),
-                retries={"output": OUTPUT_RETRIES},
-            )
+            agent = self._new_agent(self._model(role), role, output)
             agent.instrument = self._settings.instrument
             self._agents[role, output] = agent
         return self._agents[role, output]
+
+    def _new_agent(self, model: RecordedModel, role: str, output: type[V]) -> Agent[object, V]:
+        return Agent(
+            model,
+            output_type=self._output_type(role, output),
+            name=role,
+            model_settings=sdk_settings(self._settings, role, model),
+            retries={"output": OUTPUT_RETRIES},
+        )
 
     def _output_type(self, role: str, output: type[V]) -> Any:
         if output is str:
@@ -127,8 +154,7 @@ class ModelClient:
     ) -> Reply[V]:
         model = self._model(role)
         model.answer, model.tools = answer, tools
-        if tools is not None and has_calls_for_tools(self._line.meter, tools):
-            system = f"{system.rstrip()}\n\n{tools.note}"
+        system = self._with_tools(system, tools)
         try:
             value = _run(agent, _unicode(system), _unicode(user))
         except CallFailed as failed:
@@ -141,6 +167,12 @@ class ModelClient:
             said = self._line.keys.scrub(" ".join(str(error).split()))
             raise UserError(f"{self._settings.for_role(role).place} cannot be asked so: {said}") from None
         return self._book(role, Reply(CallOutcome.OK, value, model.last_text, call=model.last_key))
+
+    def _with_tools(self, system: str, tools: OfferedTools | None) -> str:
+        """Return what the model is told, with the tools where the budget has requests for them."""
+        if tools is None or not has_calls_for_tools(self._line.meter, tools):
+            return system
+        return f"{system.rstrip()}\n\n{tools.note}"
 
     def _book(self, role: str, reply: Reply[V]) -> Reply[V]:
         """Count the reply; raise ModelUnavailable when the API has failed for good."""
@@ -166,6 +198,24 @@ def _run(agent: Agent[object, V], system: str, user: str) -> V:
 
     with start_blocking_portal() as portal:
         return portal.call(ask)
+
+
+async def _at_once(asks: Sequence[Callable[[], Awaitable[None]]], most: int) -> None:
+    """Carry out all of them, ``most`` at a time, then raise what the first that failed has raised."""
+    limiter, errors = anyio.CapacityLimiter(most), list[Exception]()
+
+    async def one(ask: Callable[[], Awaitable[None]]) -> None:
+        async with limiter:
+            try:
+                await ask()
+            except Exception as error:
+                errors.append(error)
+
+    async with anyio.create_task_group() as group:
+        for ask in asks:
+            group.start_soon(one, ask)
+    if errors:
+        raise errors[0]
 
 
 def _reader(output: type[V]) -> Callable[[str], V]:

@@ -75,6 +75,9 @@ class Line:
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     asked: Counter[str] = field(default_factory=Counter)
     """By hash of the request: how often it came up in this run."""
+    early: dict[str, RequestFailure] = field(default_factory=dict)
+    """By key, how calls ended that were sent before their turn, which is still to come (``early.py``). They are
+    paid for, so they are used whatever is left of the budget."""
 
 
 class RecordedModel(WrapperModel):
@@ -129,27 +132,27 @@ class RecordedModel(WrapperModel):
         *,
         may_call: bool = False,
     ) -> ModelResponse:
-        request = self._line.keys.scrub(
-            _canonical(self._role, self._choice.model, messages, model_settings, model_request_parameters)
-        )
+        request = self._written(messages, model_settings, model_request_parameters)
         may_call = may_call or bool(model_request_parameters.output_tools)
         patience = RequestPatience(self._line.rng)
         self.last_text = ""
         while True:
-            self._line.meter.require()
             key = self._next_key(request)
+            early = self._line.early.pop(key, None)
+            if early is None:
+                self._line.meter.require()
             call = self._line.tape.find(key, question)
-            is_new, failure = call is None, RequestFailure(CallOutcome.OK, "")
+            is_new = call is None or early is not None
             if call is None:
-                call, failure = await self._try(
-                    key, request, messages, model_settings, model_request_parameters, may_call=may_call
-                )
-                call = call.model_copy(update={"question": question})
-                self._line.tape.add(call)
-            elif call.outcome is not CallOutcome.OK:
-                failure = RequestFailure(call.outcome, call.detail)
+                call, failure = await self._send(
+                    key, request, question, messages, model_settings, model_request_parameters,
+                    may_call=may_call,
+                )  # fmt: skip
+            else:
+                failure = early or RequestFailure(call.outcome, call.detail)
             self.last_key = call.key
-            self._charge(call)
+            if early is None:
+                self._charge(call)
             response = _load(call.response)
             self.last_text = raw_text(response) if response else ""
             if call.outcome is CallOutcome.OK and response is not None:
@@ -220,9 +223,14 @@ class RecordedModel(WrapperModel):
         )
 
     def _next_key(self, request: str) -> str:
+        key = self._key(request)
+        self._line.asked[content_hash(request)] += 1
+        return key
+
+    def _key(self, request: str) -> str:
+        """Return the key of a request that is next to come up."""
         digest = content_hash(request)
-        self._line.asked[digest] += 1
-        return content_hash(digest, str(self._line.asked[digest]))
+        return content_hash(digest, str(self._line.asked[digest] + 1))
 
     def _charge(self, call: ModelCall) -> None:
         tokens = call.input_tokens + call.output_tokens
@@ -231,6 +239,34 @@ class RecordedModel(WrapperModel):
     def _seconds_left(self) -> float:
         granted = self._line.meter.budget.seconds
         return float("inf") if granted is None else max(0.0, granted - self._line.meter.spent.seconds)
+
+    def _written(
+        self,
+        messages: list[ModelMessage],
+        settings: SdkSettings | None,
+        parameters: sdk_models.ModelRequestParameters,
+    ) -> str:
+        """Return the request as it is looked up and recorded."""
+        return self._line.keys.scrub(
+            _canonical(self._role, self._choice.model, messages, settings, parameters)
+        )
+
+    async def _send(
+        self,
+        key: str,
+        request: str,
+        question: Question,
+        messages: list[ModelMessage],
+        settings: SdkSettings | None,
+        parameters: sdk_models.ModelRequestParameters,
+        *,
+        may_call: bool,
+    ) -> tuple[ModelCall, RequestFailure]:
+        """Send the request once and record it; return the call, and how it failed, if it did."""
+        call, failure = await self._try(key, request, messages, settings, parameters, may_call=may_call)
+        call = call.model_copy(update={"question": question})
+        self._line.tape.add(call)
+        return call, failure
 
     async def _try(
         self,

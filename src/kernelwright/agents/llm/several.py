@@ -9,6 +9,11 @@ AskFor = Callable[[int, int, tuple[str, ...]], tuple[Candidate, ...]]
 """Returns candidates of one answer, given (number of the first, how many it may hold, earlier sources)."""
 
 
+def calls_for(count: int, per_call: int) -> list[tuple[int, int]]:
+    """Return, for each answer, the number of the first kernel in it and how many it may hold."""
+    return [(n + 1, min(per_call, count - n)) for n in range(0, count, per_call)]
+
+
 def gather(count: int, per_call: int, ask: AskFor) -> tuple[Candidate, ...]:
     """Return the different candidates of answers to ``count`` kernels, ``per_call`` in one at most.
 
@@ -16,9 +21,9 @@ def gather(count: int, per_call: int, ask: AskFor) -> tuple[Candidate, ...]:
     """
     found: dict[str, Candidate] = {}
     problem = ""
-    for n in range(0, count, per_call):
+    for number, most in calls_for(count, per_call):
         try:
-            made = ask(n + 1, min(per_call, count - n), tuple(one.source for one in found.values()))
+            made = ask(number, most, tuple(one.source for one in found.values()))
         except UnusableAnswer as error:
             problem = str(error)
             continue

@@ -1,8 +1,8 @@
 """Recordings of a run's model traffic, and their replay.
 
 A run that goes on after it was killed finds an answer by its request's content: a changed prompt is asked
-anew. A replay of a recorded run takes the answers in their order, whatever the prompts' words are by now; who
-is asked for what must be the same. Prompts may be reworded without recording anything again.
+anew. A replay of a recorded run does so too, and for what was asked in other words takes the answers in their
+order; who is asked for what must be the same. Prompts may be reworded without recording anything again.
 """
 
 import os
@@ -115,29 +115,30 @@ class RecordedCalls(Protocol):
 class ReplayOnly:
     """A recording that is all there is: nothing is ever sent, so no key and no server are needed.
 
-    The nth request of the replay gets the nth answer of the recording. For one replay only.
+    A request gets its own answer; one that the recording does not know gets the first answer that is left.
+    For one replay only.
     """
 
     def __init__(self, tape: RecordedCalls) -> None:
-        self._calls = list(tape.calls())
-        self._n_found = 0
+        self._left = {call.key: call for call in tape.calls()}
+        self._n_calls = len(self._left)
 
     def find(self, key: str, question: Question) -> ModelCall:
-        """Return the next recorded call; raises UserError when there is none or it asked something else."""
-        number = self._n_found + 1
-        if number > len(self._calls):
+        """Return the recorded call; raises UserError when there is none or it asked something else."""
+        number = self._n_calls - len(self._left) + 1
+        if not self._left:
             raise UserError(
-                f"the recording has no answer left: it ends after {len(self._calls)} calls, and call "
+                f"the recording has no answer left: it ends after {self._n_calls} calls, and call "
                 f"{number} asks {question}; {_RECORD_ANEW}"
             )
-        call = self._calls[self._n_found]
+        call = self._left.get(key) or next(iter(self._left.values()))
         asked = _question_of(call, question)
         if asked != question:
             raise UserError(
                 f"the recording has no answer for this request: call {number} asks {question}; recorded is "
                 f"one that asked {asked}; {_RECORD_ANEW}"
             )
-        self._n_found = number
+        del self._left[call.key]
         return call
 
     def add(self, call: ModelCall) -> None:

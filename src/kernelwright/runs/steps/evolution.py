@@ -36,7 +36,9 @@ class Populate:
         except UnusableAnswer as error:
             context.note("breeder", str(error))
             return
-        for plan in plans[: selection.count]:
+        plans = plans[: selection.count]
+        context.team.coder.expect(situation, [plan for plan in plans if plan.id not in known_plans(context)])
+        for plan in plans:
             bring_up(context, situation, plan, (base_id,))
 
 

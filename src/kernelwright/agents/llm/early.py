@@ -1,0 +1,69 @@
+"""Requests before their turn: several questions that do not depend on each other's answers, at once.
+
+Only the first request of each is sent. Its answer goes on the tape, where it is found once the question is asked
+in its turn: tools, corrections, retries and verdicts come in the same order as without.
+"""
+
+from collections.abc import Sequence
+
+from pydantic_ai import models as sdk_models
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.settings import ModelSettings as SdkSettings
+
+from kernelwright.agents.llm.client import TextQuestion
+from kernelwright.agents.llm.recorded import Line, RecordedModel
+from kernelwright.core.budget import Meter
+from kernelwright.core.model_call import Question
+
+
+class Sent(Exception):
+    """The first request of a question is on the tape; the question itself waits for its turn."""
+
+
+class EarlyModel(RecordedModel):
+    """Sends the first request of one question, and raises Sent."""
+
+    def __init__(self, wrapped: sdk_models.Model, role: str, line: Line, under_way: set[str]) -> None:
+        """``under_way``: keys of what is sent already, shared by models that send at once."""
+        super().__init__(wrapped, role, line)
+        self._under_way = under_way
+
+    async def _answer(
+        self,
+        question: Question,
+        messages: list[ModelMessage],
+        model_settings: SdkSettings | None,
+        model_request_parameters: sdk_models.ModelRequestParameters,
+        *,
+        may_call: bool = False,
+    ) -> ModelResponse:
+        """Send the request unless it is on the tape or under way; raises Sent or BudgetUsedUp."""
+        line = self._line
+        request = self._written(messages, model_settings, model_request_parameters)
+        key = self._key(request)
+        if key in self._under_way or line.tape.find(key, question) is not None:
+            raise Sent
+        self._under_way.add(key)
+        line.meter.require()
+        call, line.early[key] = await self._send(
+            key, request, question, messages, model_settings, model_request_parameters, may_call=may_call
+        )
+        self._charge(call)
+        raise Sent
+
+
+def affordable(questions: Sequence[TextQuestion], meter: Meter) -> Sequence[TextQuestion]:
+    """Return those of the questions for which the budget has all requests that they may lead to.
+
+    What a question is offered depends on the requests that are left, so fewer would change the questions.
+    """
+    granted = meter.budget.model_calls
+    if granted is None:
+        return questions
+    left = granted - meter.spent.model_calls
+    for n, question in enumerate(questions):
+        tools = question.tools
+        left -= 1 if tools is None else 1 + tools.most_calls
+        if left < (0 if tools is None else 2 + tools.followers):
+            return questions[:n]
+    return questions
