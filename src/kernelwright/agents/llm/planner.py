@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.agents.llm.answers import ExpectedAnswer, Judged, has_native_kernel, read_move
-from kernelwright.agents.llm.asking import Asker, WrittenSource
+from kernelwright.agents.llm.asking import Asker, CodeQuestion, WrittenSource
 from kernelwright.agents.llm.coder import check_source
 from kernelwright.agents.llm.guidance import evidence_text
 from kernelwright.agents.llm.outputs import AnchoredMove, ProposedMove
@@ -140,17 +140,16 @@ def _written(asker: Asker, told: PromptInput, offer: Offer, judge: _Judge, *, ne
         problem.target,
         needs_kernel=has_native_kernel(base.candidate.source, problem.target),
     )
-    written = asker.sources(
+    question = CodeQuestion(
         "planner_writes",
         told,
         expected,
         check_source(base.candidate.source),
         most=asker.kernels if left is None else max(1, min(asker.kernels, left)),
-        allowed=offer.skills,
-        needs_evidence=needs_evidence,
+        facts={"allowed": offer.skills, "needs_evidence": needs_evidence},
     )
     choices: list[Choice] = []
-    for one in written:
+    for one in asker.sources(question):
         choices.append(judge.written(one, [chosen.move.key for chosen in choices]))
     return replace(choices[0], further=tuple(choices[1:]))
 
