@@ -155,6 +155,8 @@ def test_a_class_derived_from_the_delivered_one_is_another(made: Any, derive: An
     same(torch.compile(fast, backend="eager", fullgraph=True), m)
     with pytest.raises(TypeError, match="derived from a delivered one"):
         attach(made.kernel, fast)
+    with pytest.raises(UserError, match="derived from a delivered one"):
+        kernelwright.optimize(fast, (X,))  # before anything is searched
 
 
 def test_a_class_that_a_compiler_has_seen_may_become_another(pair: Any) -> None:

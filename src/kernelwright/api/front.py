@@ -48,6 +48,7 @@ from kernelwright.corpus.results import AuditResult
 from kernelwright.delivery import saving
 from kernelwright.delivery.runtime import calls
 from kernelwright.delivery.runtime.calls import CallReport
+from kernelwright.delivery.runtime.contract import require_underived
 from kernelwright.report.results import BenchResult, CheckResult, ComparisonResult, KernelComparison
 from kernelwright.report.runlist import RunList, list_runs
 from kernelwright.report.spaces import SpaceResult
@@ -165,6 +166,7 @@ def optimize(
     opened = store if _is_store(store) else None
     judge = None if isinstance(evaluator, str) else evaluator
     module = what if isinstance(what, nn.Module) else None
+    _require_underived(module)
     if resume is not None:
         kept = opened or sqlstore.open_store(str(store or where.store))
         begun = resume_run(
@@ -207,6 +209,14 @@ def optimize(
     )
     begun = begin(request, settings=where, store=opened, evaluator=judge)
     return _finished(begun, module, progress, on_event)
+
+
+def _require_underived(module: nn.Module | None) -> None:
+    """Raise UserError before a search for a module in whose place nothing could be delivered."""
+    try:
+        require_underived(type(module))
+    except TypeError as error:
+        raise UserError(str(error)) from error
 
 
 def _finished(

@@ -473,6 +473,15 @@ def is_derived(kind: type) -> bool:
     return ORIGINAL not in vars(kind) and any(ORIGINAL in vars(base) for base in kind.__mro__)
 
 
+def require_underived(kind: type) -> None:
+    """Raise TypeError for such a class: nothing can be delivered in its place."""
+    if is_derived(kind):
+        raise TypeError(
+            f"the class of the module, {kind.__qualname__}, is derived from a delivered one; derive it from "
+            "the original's"
+        )
+
+
 def signature_of(kind: type[nn.Module]) -> inspect.Signature:
     """Return the signature of a class's forward without ``self``."""
     signature = inspect.signature(kind.forward)

@@ -20,7 +20,6 @@ from .calls import CallCounts, CallReport, Cause, NotVerifiedError, advise, is_s
 from .contract import (
     Contract,
     hidden_tensors,
-    is_derived,
     original_class,
     others_of,
     parts_of,
@@ -170,11 +169,7 @@ def attach(kernel: VerifiedKernel, module: nn.Module, *, strict: bool = False) -
             class.
     """
     kind = original_class(type(module))
-    if is_derived(kind):
-        raise TypeError(
-            f"the class of the module, {kind.__qualname__}, is derived from a delivered one; derive it from "
-            "the original's"
-        )
+    require_underived(kind)
     wanted = kernel.contract.parts[""].cls
     if kind.__qualname__ != wanted.partition(":")[2]:
         raise TypeError(f"the module is a {kind.__qualname__}; the kernel was made for {wanted}")
