@@ -23,6 +23,7 @@ from .contract import (
     original_class,
     others_of,
     parts_of,
+    require_underived,
     signature_of,
     weights_of,
 )
