@@ -86,13 +86,11 @@ def test_answers_charges_and_account_are_those_of_one_after_the_other() -> None:
     seen = []
     for concurrency in (1, 4):
         with BadServer(ByQuestion()) as server:
-            tape = MemoryTape()
-            talker, meter = client(server.url, tape, concurrency)
+            talker, meter = client(server.url, MemoryTape(), concurrency)
             replies = ask(talker, QUESTIONS)
             seen.append((replies, meter.spent, talker.account.by_name(), len(server.requests)))
-            assert sorted(call.key for call in tape.calls()) == sorted({c.key for c in tape.calls()})
     assert seen[0] == seen[1]
-    assert [reply.outcome for reply in seen[0][0]][3:5] == [CallOutcome.EMPTY, CallOutcome.REFUSED]
+    assert [reply.outcome for reply in seen[0][0]][3:5] == [CallOutcome.EMPTY, CallOutcome.BAD_REQUEST]
 
 
 def test_the_same_question_twice_is_sent_twice_in_its_turns() -> None:
