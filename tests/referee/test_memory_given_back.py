@@ -8,8 +8,9 @@ from tests.referee.conftest import HEAD
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
+from kernelwright.referee.session.call_queue import BYTES
 from kernelwright.referee.session.referee import Referee
-from kernelwright.referee.session.shared_memory import TensorMemory
+from kernelwright.referee.session.shared_memory import TensorMemory, whole_pages
 
 ROOTS = f"""{HEAD}
 class Model(nn.Module):
@@ -39,7 +40,7 @@ def no_collection() -> Iterator[None]:
 
 
 def held_bytes() -> int:
-    return sum(found.size for found in gc.get_objects() if isinstance(found, TensorMemory))
+    return sum(found.size for found in gc.get_objects() if issubclass(type(found), TensorMemory))
 
 
 @pytest.mark.usefixtures("no_collection")
@@ -52,4 +53,5 @@ def test_nothing_is_held_once_a_session_is_over(referee: Referee, body: str, *, 
         evaluation = session.evaluate(Candidate(source=source), final=final)
     assert evaluation.is_verified == (body in (CANDIDATES["right"], CANDIDATES["copied"]))
     del session
-    assert held_bytes() <= before
+    last_queue = whole_pages(BYTES)  # which the thread that watches may hold
+    assert held_bytes() <= before + last_queue

@@ -180,7 +180,7 @@ class Coder(Protocol):
     """Turns a base and a plan into source."""
 
     def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
-        """Prepare for what ``translate`` and ``write`` will be asked, in this order and about this situation."""
+        """Prepare for what ``translate`` and ``write`` will be asked about this situation, in this order."""
         ...
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:

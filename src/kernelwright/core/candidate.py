@@ -23,8 +23,8 @@ class Candidate(Frozen):
     """One self-contained Python source that defines ``ModelNew``, a drop-in for ``Model``."""
 
     source: Annotated[Encodable, BeforeValidator(_as_parsers_see_it)]
-    """As it was written, with comments and docstrings; people and models read this text. What no store takes is
-    replaced, and such a source ends in a line that no parser takes either."""
+    """As it was written, with comments and docstrings; people and models read this text. What no store takes
+    is replaced, and such a source ends in a line that no parser takes either."""
     target: TargetName = CPU_CPP
     parents: tuple[str, ...] = ()
     """Ids of the candidates this one was made from; empty for a seed."""

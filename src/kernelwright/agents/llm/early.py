@@ -1,7 +1,7 @@
 """Requests before their turn: several questions that do not depend on each other's answers, at once.
 
-Only the first request of each is sent. Its answer goes on the tape, where it is found once the question is asked
-in its turn: tools, corrections, retries and verdicts come in the same order as without.
+Only the first request of each is sent. Its answer goes on the tape, where it is found once the question is
+asked in its turn: tools, corrections, retries and verdicts come in the same order as without.
 """
 
 from collections.abc import Sequence

@@ -14,9 +14,9 @@ from pydantic_ai import exceptions as sdk
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.profiles import ModelProfile
 
-from kernelwright.agents.llm.early import EarlyModel, Sent, affordable
 from kernelwright.agents.llm.answer_counts import Account
 from kernelwright.agents.llm.client import Reply, TextQuestion
+from kernelwright.agents.llm.early import EarlyModel, Sent, affordable
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.models import make_model
 from kernelwright.agents.llm.prices import require_prices, with_prices

@@ -76,8 +76,8 @@ class Line:
     asked: Counter[str] = field(default_factory=Counter)
     """By hash of the request: how often it came up in this run."""
     early: dict[str, RequestFailure] = field(default_factory=dict)
-    """By key, how calls ended that were sent before their turn, which is still to come (``early.py``). They are
-    paid for, so they are used whatever is left of the budget."""
+    """By key, how calls ended that were sent before their turn, which is still to come (``early.py``). They
+    are paid for, so they are used whatever is left of the budget."""
 
 
 class RecordedModel(WrapperModel):

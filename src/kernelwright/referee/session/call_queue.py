@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from kernelwright.core.errors import MachineError
 from kernelwright.machine.compiler import CompileFailure, compile_library
-from kernelwright.referee.session.shared_memory import SharedMemory
+from kernelwright.referee.session.shared_memory import SharedMemory, address_of
 
 Bytes = npt.NDArray[np.uint8]
 FLAGS = ("-O2", "-std=c++17")
@@ -105,7 +105,7 @@ class CallQueue:
         """``sock``: a descriptor that hangs up when the process ends."""
         self._lib, self._sock = _library(library), sock
         self.memory = SharedMemory(BYTES)
-        self._begin = ctypes.c_void_p(self.memory.bytes.ctypes.data)
+        self._begin = ctypes.c_void_p(address_of(self.memory.bytes))
         self._fed = ctypes.c_uint32(0)
         self.n_calls = 0
         """Calls fed so far: the number of the next one."""
@@ -144,7 +144,7 @@ class CallQueue:
         made = _made(change) if change else None
         elapsed, before = ctypes.c_int64(0), self._fed.value
         how = self._lib.call_feed(
-            self._begin, ctypes.byref(self._fed), tokens.ctypes.data_as(ctypes.c_void_p),
+            self._begin, ctypes.byref(self._fed), ctypes.c_void_p(address_of(tokens)),
             len(calls) - n_extra, len(calls), ahead, ctypes.c_uint64(secrets.randbits(63)),
             ctypes.c_double(timeout_s), self._sock, ctypes.byref(elapsed),
             ctypes.byref(made) if made else None,
@@ -173,11 +173,11 @@ class CallQueue:
         Calls go round the argument sets ``numbers``, whose memory are ``places``. Returns as ``feed``.
         """
         tokens = np.array(numbers, dtype=np.uint64)
-        to, come = (np.array([one.ctypes.data for one in ones], dtype=np.uint64) for ones in (places, values))
+        to, come = (np.array([address_of(one) for one in ones], dtype=np.uint64) for ones in (places, values))
         elapsed, before = ctypes.c_int64(0), self._fed.value
         how = self._lib.call_feed_written(
-            self._begin, ctypes.byref(self._fed), tokens.ctypes.data_as(ctypes.c_void_p),
-            to.ctypes.data_as(ctypes.c_void_p), len(numbers), come.ctypes.data_as(ctypes.c_void_p),
+            self._begin, ctypes.byref(self._fed), ctypes.c_void_p(address_of(tokens)),
+            ctypes.c_void_p(address_of(to)), len(numbers), ctypes.c_void_p(address_of(come)),
             ctypes.c_uint64(places[0].size), len(values), ctypes.c_double(timeout_s), self._sock,
             ctypes.byref(elapsed),
         )  # fmt: skip
@@ -199,5 +199,5 @@ class CallQueue:
 
 def _made(change: Change) -> _Change:
     """Return a change as the loop takes it; the arrays must live as long."""
-    writes = [_Write(to.ctypes.data, source.ctypes.data, source.size) for to, source in change.writes]
+    writes = [_Write(address_of(to), address_of(source), source.size) for to, source in change.writes]
     return _Change(change.at, change.lead, len(writes), 0, 0, (_Write * WRITES)(*writes))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelwright.referee.session.shared_memory import ITEM_BYTES
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, address_of
 from kernelwright.referee.worker.wire import Message
 
 DTYPES = {
@@ -149,7 +149,7 @@ def read_memory(pid: int, address: int, into: npt.NDArray[np.uint8]) -> None:
     """Fill an array with the bytes at an address of another process; raises Unreadable."""
     done = 0
     while done < into.size:
-        local = _Piece(into.ctypes.data + done, into.size - done)
+        local = _Piece(address_of(into) + done, into.size - done)
         remote = _Piece(address + done, into.size - done)
         n = _libc.process_vm_readv(
             pid, ctypes.byref(local), ctypes.c_ulong(1), ctypes.byref(remote), ctypes.c_ulong(1),

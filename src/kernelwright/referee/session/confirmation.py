@@ -23,10 +23,11 @@ T = TypeVar("T")
 
 
 def attempt(run: Callable[[], object]) -> Failure | None:
-    """Run checks and return the first that fails."""
+    """Run checks; return the first that fails, without its frames, which hold the memory of all processes."""
     try:
         run()
     except Failure as failure:
+        failure.__cause__ = failure.__context__ = failure.__traceback__ = None
         return failure
     return None
 

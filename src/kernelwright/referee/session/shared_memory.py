@@ -99,6 +99,12 @@ class SharedMemory(TensorMemory):
         self.close()
 
 
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Return where an array begins. ``array.ctypes`` would keep the array until a garbage collection."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
 def whole_pages(size: int) -> int:
     """Return the bytes of the fewest pages that hold ``size`` bytes, at least one page."""
     return max(-(-size // _PAGE) * _PAGE, _PAGE)
