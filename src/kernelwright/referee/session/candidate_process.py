@@ -133,9 +133,7 @@ class CandidateProcess:
     def close(self) -> None:
         """End the process group, and let go of its memory."""
         self.child.kill()
-        vars(self).pop(
-            "_weights", None
-        )  # they refer to this object, which would stay on
+        vars(self).pop("_weights", None)  # they refer to this object, which would stay on
 
     def load(self, source: str) -> None:
         """Import the source and construct the module; raises Failure."""
