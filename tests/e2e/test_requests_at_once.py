@@ -18,7 +18,7 @@ from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 
 
-@pytest.mark.parametrize("recipe", ["fsr", "cupilot", "scientist"])
+@pytest.mark.parametrize("recipe", ["fsr", "cupilot"])
 def test_every_request_of_a_run_is_charged_and_what_was_recorded_plays_again(
     recipe: str, play: Play, store: Store, settings: Settings, tmp_path: Path
 ) -> None:

@@ -179,8 +179,8 @@ class Planner(Protocol):
 class Coder(Protocol):
     """Turns a base and a plan into source."""
 
-    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
-        """Prepare for what ``translate`` and ``write`` will be asked about this situation, in this order."""
+    def expect(self, situation: Situation, coming: Sequence[Plan]) -> None:
+        """Prepare for what ``translate`` will be asked about this situation, in this order."""
         ...
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:

@@ -113,7 +113,7 @@ class _ClosingCoder:
     inner: Coder
     close: Close
 
-    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+    def expect(self, situation: Situation, coming: Sequence[Plan]) -> None:
         self.inner.expect(situation, coming)
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:

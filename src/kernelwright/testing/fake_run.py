@@ -124,7 +124,7 @@ class ScriptedTeam:
         move = next(iter(self._untried(situation)), None)
         return Choice(move=move) if move else None
 
-    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+    def expect(self, situation: Situation, coming: Sequence[Plan]) -> None:
         """Do nothing."""
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:

@@ -24,7 +24,7 @@ class ExpertCoder:
         self._planner = planner
         self._debugger = debugger
 
-    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+    def expect(self, situation: Situation, coming: Sequence[Plan]) -> None:
         """Do nothing: every kernel is written at once when it is wanted."""
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:

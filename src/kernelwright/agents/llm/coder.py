@@ -28,13 +28,9 @@ class ModelCoder:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
-    def expect(self, situation: Situation, coming: Sequence[Plan | Choice]) -> None:
+    def expect(self, situation: Situation, coming: Sequence[Plan]) -> None:
         """Send the first requests for several kernels at once, where the settings allow it."""
-        self._asker.send_early(
-            self._translating(situation, one) if isinstance(one, Plan) else self._writing(situation, one)
-            for one in coming
-            if isinstance(one, Plan) or one.source is None
-        )
+        self._asker.send_early(self._translating(situation, plan) for plan in coming)
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:
         """Return the base with the move carried out.

@@ -70,9 +70,8 @@ class Experiments:
 
     def _carry_out(self, context: StepContext, situation: Situation, design: Design, count: int) -> None:
         """Run the picked experiments; one that comes to no new kernel is replaced by the next in order."""
-        done, order = 0, running_order(design.experiments)
-        context.team.coder.expect(situation, [Choice(experiment.move) for experiment in order[:count]])
-        for experiment in order:
+        done = 0
+        for experiment in running_order(design.experiments):
             if done >= count:
                 return
             done += self._is_carried_out(context, situation, experiment.move)
