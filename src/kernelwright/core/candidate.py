@@ -4,25 +4,24 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
-from kernelwright.core.frozen import Encodable, Frozen, content_hash, encodable
+from kernelwright.core.frozen import Frozen, content_hash, encodable
 from kernelwright.core.plan import Plan
 from kernelwright.core.source import normalise
 from kernelwright.core.target import CPU_CPP, TargetName
 
 
-def _as_parsers_see_it(text: Any) -> Any:
+def _storable(source: str) -> str:
     """Return a source that can be stored, and that Python refuses where Python refuses the given one."""
-    if not isinstance(text, str) or (stored := encodable(text)) == text:
-        return text
-    return f"{stored}\n\N{REPLACEMENT CHARACTER}"
+    stored = encodable(source)
+    return source if stored == source else f"{stored}\n\N{REPLACEMENT CHARACTER}"
 
 
 class Candidate(Frozen):
     """One self-contained Python source that defines ``ModelNew``, a drop-in for ``Model``."""
 
-    source: Annotated[Encodable, BeforeValidator(_as_parsers_see_it)]
+    source: Annotated[str, AfterValidator(_storable)]
     """As it was written, with comments and docstrings; people and models read this text. What no store takes
     is replaced, and such a source ends in a line that no parser takes either."""
     target: TargetName = CPU_CPP

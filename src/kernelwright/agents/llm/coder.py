@@ -30,7 +30,7 @@ class ModelCoder:
 
     def expect(self, situation: Situation, coming: Sequence[Plan]) -> None:
         """Send the first requests for several kernels at once, where the settings allow it."""
-        self._asker.send_early(self._translating(situation, plan) for plan in coming)
+        self._asker.send_early(self._translating(situation, plan) for plan in coming if plan.moves)
 
     def write(self, situation: Situation, choice: Choice) -> Candidate:
         """Return the base with the move carried out.
@@ -44,21 +44,16 @@ class ModelCoder:
         plan = situation.base.candidate.plan.then(choice.move)
         if choice.source is not None:
             return _candidate(situation, choice.source, plan, choice.call)
-        written = self._asker.sources(self._writing(situation, choice))[0]
-        return _candidate(situation, written.source, plan, written.call)
-
-    def _writing(self, situation: Situation, choice: Choice) -> CodeQuestion:
-        assert situation.base is not None
-        steps = steps_of(choice.move)
-        return CodeQuestion(
+        steps, anchored = steps_of(choice.move), choice.anchored
+        question = CodeQuestion(
             "coder_write",
-            PromptInput(
-                situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=choice.anchored
-            ),
+            PromptInput(situation, self._asker.skills, plan=Plan(moves=(choice.move,)), anchored=anchored),
             self._expected(situation, [choice.move]),
-            check_source(situation.base.candidate.source, len(steps), choice.anchored),
-            facts={"n_steps": len(steps), "is_anchored": choice.anchored is not None},
+            check_source(situation.base.candidate.source, len(steps), anchored),
+            facts={"n_steps": len(steps), "is_anchored": anchored is not None},
         )
+        written = self._asker.sources(question)[0]
+        return _candidate(situation, written.source, plan, written.call)
 
     def translate(self, situation: Situation, plan: Plan) -> Candidate:
         """Return a kernel that carries out the whole plan; each move is one step of the account."""

@@ -7,49 +7,35 @@ asked in its turn: tools, corrections, retries and verdicts come in the same ord
 from collections.abc import Sequence
 
 from pydantic_ai import models as sdk_models
-from pydantic_ai.messages import ModelMessage, ModelResponse
-from pydantic_ai.settings import ModelSettings as SdkSettings
+from pydantic_ai.messages import ModelResponse
 
 from kernelwright.agents.llm.client import TextQuestion
-from kernelwright.agents.llm.recorded import Line, RecordedModel
+from kernelwright.agents.llm.recorded import Line, RecordedModel, Send
 from kernelwright.core.budget import Meter
 from kernelwright.core.model_call import Question
 
 
-class Sent(Exception):
-    """The first request of a question is on the tape; the question itself waits for its turn."""
+class AwaitsItsTurn(Exception):
+    """The first request of a question is on the tape; the question itself is still to be asked."""
 
 
 class EarlyModel(RecordedModel):
-    """Sends the first request of one question, and raises Sent."""
+    """Sends the first request of one question, and raises AwaitsItsTurn."""
 
     def __init__(self, wrapped: sdk_models.Model, role: str, line: Line, under_way: set[str]) -> None:
         """``under_way``: keys of what is sent already, shared by models that send at once."""
         super().__init__(wrapped, role, line)
         self._under_way = under_way
 
-    async def _answer(
-        self,
-        question: Question,
-        messages: list[ModelMessage],
-        model_settings: SdkSettings | None,
-        model_request_parameters: sdk_models.ModelRequestParameters,
-        *,
-        may_call: bool = False,
-    ) -> ModelResponse:
-        """Send the request unless it is on the tape or under way; raises Sent or BudgetUsedUp."""
-        line = self._line
-        request = self._written(messages, model_settings, model_request_parameters)
-        key = self._key(request)
-        if key in self._under_way or line.tape.find(key, question) is not None:
-            raise Sent
-        self._under_way.add(key)
-        line.meter.require()
-        call, line.early[key] = await self._send(
-            key, request, question, messages, model_settings, model_request_parameters, may_call=may_call
-        )
-        self._charge(call)
-        raise Sent
+    async def _settle(self, question: Question, request: str, send: Send) -> ModelResponse:
+        """Send the request unless it is on the tape or under way; raises AwaitsItsTurn or BudgetUsedUp."""
+        line, key = self._line, self._key(request)
+        if key not in self._under_way and line.tape.find(key, question) is None:
+            self._under_way.add(key)
+            line.meter.require()
+            call, line.early[key] = await send(key)
+            self._charge(call)
+        raise AwaitsItsTurn
 
 
 def affordable(questions: Sequence[TextQuestion], meter: Meter) -> Sequence[TextQuestion]:

@@ -16,7 +16,7 @@ from pydantic_ai.profiles import ModelProfile
 
 from kernelwright.agents.llm.answer_counts import Account
 from kernelwright.agents.llm.client import Reply, TextQuestion
-from kernelwright.agents.llm.early import EarlyModel, Sent, affordable
+from kernelwright.agents.llm.early import AwaitsItsTurn, EarlyModel, affordable
 from kernelwright.agents.llm.keys import Keys
 from kernelwright.agents.llm.models import make_model
 from kernelwright.agents.llm.prices import require_prices, with_prices
@@ -93,7 +93,7 @@ class ModelClient:
         model.answer, model.tools = TEXT, question.tools
         system = self._with_tools(question.system, question.tools)
         agent = self._new_agent(model, role, str)
-        with contextlib.suppress(Sent, BudgetUsedUp, sdk.AgentRunError, sdk.UserError):
+        with contextlib.suppress(AwaitsItsTurn, BudgetUsedUp, sdk.AgentRunError, sdk.UserError):
             await agent.run(_unicode(question.user), instructions=_unicode(system))
 
     def ask(

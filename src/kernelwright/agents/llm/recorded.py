@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeAlias
 
 import anyio
 from pydantic_ai import models as sdk_models
@@ -51,6 +52,12 @@ PREFIX_ALONE: CacheConfig = {"messages": False}
 does not."""
 SAME_WHATEVER_THE_TIME = ("part_kind", "content", "tool_name", "args")
 """What of a message's part belongs to the request; times and identifiers do not."""
+
+
+Sent: TypeAlias = tuple[ModelCall, RequestFailure]
+"""A call as it was recorded, and how it failed, if it did."""
+Send: TypeAlias = Callable[[str], Awaitable[Sent]]
+"""Sends one request, once, under this key, and records it."""
 
 
 class CallFailed(Exception):
@@ -132,8 +139,25 @@ class RecordedModel(WrapperModel):
         *,
         may_call: bool = False,
     ) -> ModelResponse:
-        request = self._written(messages, model_settings, model_request_parameters)
+        """Return the answer to one request, whatever it costs to get."""
+        line, choice = self._line, self._choice
         may_call = may_call or bool(model_request_parameters.output_tools)
+        request = line.keys.scrub(
+            _canonical(self._role, choice.model, messages, model_settings, model_request_parameters)
+        )
+
+        async def send(key: str) -> Sent:
+            call, failure = await self._try(
+                key, request, messages, model_settings, model_request_parameters, may_call=may_call
+            )
+            call = call.model_copy(update={"question": question})
+            line.tape.add(call)
+            return call, failure
+
+        return await self._settle(question, request, send)
+
+    async def _settle(self, question: Question, request: str, send: Send) -> ModelResponse:
+        """Look a request up or send it until there is an answer; raises CallFailed."""
         patience = RequestPatience(self._line.rng)
         self.last_text = ""
         while True:
@@ -144,10 +168,7 @@ class RecordedModel(WrapperModel):
             call = self._line.tape.find(key, question)
             is_new = call is None or early is not None
             if call is None:
-                call, failure = await self._send(
-                    key, request, question, messages, model_settings, model_request_parameters,
-                    may_call=may_call,
-                )  # fmt: skip
+                call, failure = await send(key)
             else:
                 failure = early or RequestFailure(call.outcome, call.detail)
             self.last_key = call.key
@@ -239,34 +260,6 @@ class RecordedModel(WrapperModel):
     def _seconds_left(self) -> float:
         granted = self._line.meter.budget.seconds
         return float("inf") if granted is None else max(0.0, granted - self._line.meter.spent.seconds)
-
-    def _written(
-        self,
-        messages: list[ModelMessage],
-        settings: SdkSettings | None,
-        parameters: sdk_models.ModelRequestParameters,
-    ) -> str:
-        """Return the request as it is looked up and recorded."""
-        return self._line.keys.scrub(
-            _canonical(self._role, self._choice.model, messages, settings, parameters)
-        )
-
-    async def _send(
-        self,
-        key: str,
-        request: str,
-        question: Question,
-        messages: list[ModelMessage],
-        settings: SdkSettings | None,
-        parameters: sdk_models.ModelRequestParameters,
-        *,
-        may_call: bool,
-    ) -> tuple[ModelCall, RequestFailure]:
-        """Send the request once and record it; return the call, and how it failed, if it did."""
-        call, failure = await self._try(key, request, messages, settings, parameters, may_call=may_call)
-        call = call.model_copy(update={"question": question})
-        self._line.tape.add(call)
-        return call, failure
 
     async def _try(
         self,
