@@ -164,8 +164,20 @@ def replay_of_one(role: str = "planner") -> ModelClient:
     return ModelClient(settings, Meter(Budget(), lambda: 0.0), ReplayOnly(tape))
 
 
-def test_a_replay_goes_by_the_order_and_not_by_the_words() -> None:
+def test_a_replay_needs_no_recorded_words() -> None:
     assert replay_of_one().ask_text("planner", "other words", "here too").value == "hello"
+
+
+def test_a_request_that_was_recorded_gets_its_own_answer_and_other_words_the_first_one_left() -> None:
+    tape, settings = MemoryTape(), ModelSettings(model="openai:m", base_url=NOWHERE)
+    with BadServer(says("first"), says("second")) as server:
+        asked = ModelClient(
+            settings.model_copy(update={"base_url": server.url}), Meter(Budget(), lambda: 0.0), tape
+        )
+        for words in ("u1", "u2"):
+            asked.ask_text("coder", "s", words)
+    replay = ModelClient(settings, Meter(Budget(), lambda: 0.0), ReplayOnly(tape))
+    assert [replay.ask_text("coder", "s", words).value for words in ("u2", "other")] == ["second", "first"]
 
 
 def test_a_replay_says_when_somebody_else_is_asked() -> None:
