@@ -274,7 +274,7 @@ def test_what_a_model_wrote_is_profiled_where_the_user_wants_that(
     """The profiler is a stub; a real one needs a GPU."""
     seen: list[str] = []
 
-    def stub(source: str, task_source: str, kind: str, *, mode: str) -> Profiled:
+    def stub(source: str, task_source: str, kind: str, *, mode: str, is_tf32: bool) -> Profiled:
         seen.append(source)
         return Profiled(note=f"stub on {kind}")
 

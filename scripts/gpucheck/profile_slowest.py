@@ -51,7 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{row['task']}: up to {each:.0f} s a tool ...\n")
         task, source = _delivered(store, row["run_id"])
         profiled = take_profile(
-            source, bind_source(task, task.workloads[0]), device, mode=task.mode.value, timeout_s=each
+            source,
+            bind_source(task, task.workloads[0]),
+            device,
+            mode=task.mode.value,
+            is_tf32=task.tolerance.may_round,
+            timeout_s=each,
         )
         sys.stderr.write(f"{row['task']}: {profiled.note}\n")
         found.append(_record(row, profiled))

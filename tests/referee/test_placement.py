@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from kernelwright.referee.device import parse_device
 from kernelwright.referee.host.main import Host
 from kernelwright.referee.session.shared_memory import SharedMemory, place
 from kernelwright.referee.worker.call_loop import CallLoop
@@ -308,7 +309,7 @@ def test_an_error_of_the_device_is_named_and_leaves_its_context(stub: Stub) -> N
 def test_on_a_gpu_the_allocator_hands_out_what_was_poisoned() -> None:
     from kernelwright.referee.worker.placement import place as place_here
 
-    placement, facts = place_here("hip" if torch.version.hip else "cuda")
+    placement, facts = place_here(parse_device("hip" if torch.version.hip else "cuda").placing())
     assert facts["free_bytes"] > 0
     placement.poison([4096, 1 << 22])
     for size in (1024, 1 << 20):

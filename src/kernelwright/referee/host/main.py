@@ -234,7 +234,8 @@ class Host(Runner):
                 self._accepted,
             )
         is_changed = any(
-            not torch.equal(target, compact(value)) for target, value in zip(targets, found, strict=True)
+            not torch.equal(target, compact(value).cpu())
+            for target, value in zip(targets, found, strict=True)
         )
         return {"is_changed": is_changed}
 

@@ -205,7 +205,8 @@ def _settle(scratch: str, *, is_private: bool = True) -> None:
     os.chdir(scratch)
     own = {"TORCH_EXTENSIONS_DIR": "extensions"}
     if is_private:
-        own["TORCHINDUCTOR_CACHE_DIR"] = "inductor"  # not shared: inductor runs what it finds there
+        # not shared: inductor and Triton run what they find there
+        own |= {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
     os.environ.update({name: os.path.join(scratch, folder) for name, folder in own.items()})
     os.environ.update(HOME=scratch, TMPDIR=scratch, USER="candidate", LOGNAME="candidate")
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import STATUS_CHECK, Check, Status
-from kernelwright.core.task import TolerancePolicy
 from kernelwright.referee.checks.watch import Watch
 from kernelwright.referee.sandbox.processes import status_bytes
 from kernelwright.referee.session import admission
@@ -166,14 +165,9 @@ class CandidateProcess:
     def _place(self) -> None:
         """Place the tensors where the reference's are, before any code of the candidate runs."""
         device = self.reference.device
-        put_on_device(self.child, device, self._settings, is_tf32=self._may_use_tf32)
+        put_on_device(self.child, device, self._settings, is_tf32=self.reference.task.tolerance.may_round)
         if device.is_apart:  # signal handlers and time of the driver's start are not the candidate's
             self.watch = Watch(self.child.pid, self.child.account, self._settings.n_threads)
-
-    @property
-    def _may_use_tf32(self) -> bool:
-        """True when the task's tolerance allows products in TF32, which is then switched on."""
-        return self.reference.task.tolerance in (TolerancePolicy.TF32, TolerancePolicy.BF16)
 
     def fill(self, slot: str, inputs: TensorMemory) -> None:
         """Put inputs into a slot; on a device, into all copies of the slot."""

@@ -286,7 +286,6 @@ def _code(status: int) -> int:
 
 
 def _become(command: Sequence[str]) -> NoReturn:
-    os.environ["TRITON_CACHE_DIR"] = os.path.join(os.getcwd(), "triton")
     os.execv(command[0], list(command))
 
 

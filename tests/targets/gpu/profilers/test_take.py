@@ -65,7 +65,7 @@ def put(place: Path, name: str, script: str) -> None:
 
 def test_counters_of_the_hottest_kernel_are_the_candidates(tools: Path) -> None:
     put(tools, "ncu", NCU)
-    found = take_profile(KERNEL, TASK, "cuda", mode="eval")
+    found = take_profile(KERNEL, TASK, "cuda", mode="eval", is_tf32=False)
     assert found.hottest == "row_kernel" and found.note.startswith(
         "profiled by ncu: row_kernel takes the most"
     )
@@ -79,21 +79,21 @@ def test_counters_of_the_hottest_kernel_are_the_candidates(tools: Path) -> None:
 def test_without_permission_another_tool_gives_times_and_one_line_says_why(tools: Path) -> None:
     put(tools, "ncu", DENIED)
     put(tools, "nsys", NSYS)
-    found = take_profile(KERNEL, TASK, "cuda", mode="eval")
+    found = take_profile(KERNEL, TASK, "cuda", mode="eval", is_tf32=False)
     assert found.facts == {"gpu.launches": 2.0, "gpu.kernel_us": 1.5}
     assert "profiled by nsys" in found.note and "ERR_NVGPUCTRPERM" in found.note and "\n" not in found.note
 
 
 def test_times_and_counters_of_amd_come_together(tools: Path) -> None:
     put(tools, "rocprofv3", ROCPROF)
-    found = take_profile(KERNEL, TASK, "hip", mode="eval")
+    found = take_profile(KERNEL, TASK, "hip", mode="eval", is_tf32=False)
     assert found.facts == {"gpu.launches": 1.0, "gpu.kernel_us": 1.0, "gpu.occupancy": 0.5}
 
 
 def test_where_nothing_can_be_read_the_note_says_so(tools: Path) -> None:
     put(tools, "ncu", DENIED)
     put(tools, "nsys", "#!/bin/sh\necho broken")
-    found = take_profile(KERNEL, TASK, "cpu", mode="eval", timeout_s=3000.0)
+    found = take_profile(KERNEL, TASK, "cpu", mode="eval", is_tf32=False, timeout_s=3000.0)
     assert (found.facts, found.hottest) == ({}, None)
     assert found.note == "no profile, the compiler's word stands: torch.profiler saw no kernels"
 
@@ -101,5 +101,5 @@ def test_where_nothing_can_be_read_the_note_says_so(tools: Path) -> None:
 def test_a_tool_that_does_not_end_is_killed(tools: Path) -> None:
     put(tools, "ncu", "#!/bin/sh\nsleep 600")
     put(tools, "nsys", NSYS)
-    found = take_profile(KERNEL, TASK, "cuda", mode="eval", timeout_s=2.0)
+    found = take_profile(KERNEL, TASK, "cuda", mode="eval", is_tf32=False, timeout_s=2.0)
     assert "ncu did not run (TimeoutExpired)" in found.note and found.hottest == "row_kernel"

@@ -1,8 +1,8 @@
 """Run by itself, under a profiler: calls a candidate a few times on a device, after it has warmed up.
 
-``python one_call.py FOLDER DEVICE MODE CALLS [TRACE]``: the folder holds ``task.py`` and ``kernel.py``; with
-TRACE torch's own profiler writes there. Profilers of NVIDIA that wait for the program's sign see those calls
-alone. Needs torch and nothing of ours.
+``python one_call.py FOLDER DEVICE MODE TF32 CALLS [TRACE]``: the folder holds ``task.py`` and ``kernel.py``;
+TF32 is ``tf32`` where products of float32 may be rounded to it; with TRACE torch's own profiler writes there.
+Profilers of NVIDIA that wait for the program's sign see those calls alone. Needs torch and nothing of ours.
 """
 
 import importlib.util
@@ -18,7 +18,9 @@ def main() -> None:
     """Construct, warm up, call."""
     import torch
 
-    folder, device, mode, calls = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+    folder, device, mode, precision = Path(sys.argv[1]), *sys.argv[2:5]
+    calls, trace = int(sys.argv[5]), sys.argv[6:]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     task, kernel = _module(folder / "task.py"), _module(folder / "kernel.py")
     model = kernel.ModelNew(*task.get_init_inputs()).to(device)
     model.train(mode == "train")
@@ -27,14 +29,14 @@ def main() -> None:
         for _ in range(WARM_UPS):
             model(*inputs)
         _finish(device)
-        if len(sys.argv) < 6:
+        if not trace:
             _signal(device, "cudaProfilerStart")
             _call(model, inputs, calls, device)
             _signal(device, "cudaProfilerStop")
             return
         with torch.profiler.profile() as profiler:
             _call(model, inputs, calls, device)
-        profiler.export_chrome_trace(sys.argv[5])
+        profiler.export_chrome_trace(trace[0])
 
 
 def _call(model: Any, inputs: list[Any], calls: int, device: str) -> None:

@@ -32,12 +32,13 @@ MOST_LAUNCHES = 200
 
 
 def take_profile(
-    source: str, task_source: str, kind: str, *, mode: str, timeout_s: float = TIMEOUT_S
+    source: str, task_source: str, kind: str, *, mode: str, is_tf32: bool, timeout_s: float = TIMEOUT_S
 ) -> Profiled:
     """Call a candidate under profilers until one gives a profile; never raises for one that does not.
 
     The candidate runs unconfined, with the user's rights: give it only what the referee has verified and
-    whose author is trusted. ``kind`` is ``cuda`` or ``hip``, ``mode`` a task's.
+    whose author is trusted. ``kind`` is ``cuda`` or ``hip``, ``mode`` a task's; ``is_tf32``: its tolerance
+    allows products in TF32, which torch allows convolutions by itself.
     """
     said: list[str] = []
     with tempfile.TemporaryDirectory(prefix="kernelwright-", ignore_cleanup_errors=True) as name:
@@ -45,12 +46,12 @@ def take_profile(
         (folder / "task.py").write_text(task_source, encoding="utf-8")
         (folder / "kernel.py").write_text(source, encoding="utf-8")
         where = find_device_kind(kind)
-        device = where.torch_device
+        call = [where.torch_device, mode, "tf32" if is_tf32 else "fp32"]
         for tool in profilers_here(where.driver.vendor if where.driver else kind):
             if tool not in _TAKES:
                 continue
             try:
-                profile, calls = _TAKES[tool](folder, device, mode, timeout_s)
+                profile, calls = _TAKES[tool](folder, call, timeout_s)
             except (OSError, subprocess.SubprocessError) as error:
                 said.append(f"{tool} did not run ({type(error).__name__})")
                 continue
@@ -71,27 +72,27 @@ def _profiled(profile: GpuProfile, calls: int, said: Sequence[str]) -> Profiled:
     return Profiled(facts=facts, hottest=name, note="; ".join([note, *said]))
 
 
-def _program(folder: Path, device: str, mode: str, calls: int) -> list[str]:
+def _program(folder: Path, call: Sequence[str], calls: int) -> list[str]:
     one_call = str(Path(__file__).with_name("one_call.py"))
-    return [sys.executable, one_call, str(folder), device, mode, str(calls)]
+    return [sys.executable, one_call, str(folder), *call, str(calls)]
 
 
-def _by_ncu(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[GpuProfile, int]:
-    command = ncu_command(_program(folder, device, mode, 1), launches=MOST_LAUNCHES, from_start=False)
+def _by_ncu(folder: Path, call: Sequence[str], timeout_s: float) -> tuple[GpuProfile, int]:
+    command = ncu_command(_program(folder, call, 1), launches=MOST_LAUNCHES, from_start=False)
     return parse_ncu(_run(command, folder, timeout_s)), 1
 
 
-def _by_nsys(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[GpuProfile, int]:
+def _by_nsys(folder: Path, call: Sequence[str], timeout_s: float) -> tuple[GpuProfile, int]:
     report = folder / "run.nsys-rep"
-    record, show = nsys_commands(_program(folder, device, mode, CALLS), report, from_start=False)
+    record, show = nsys_commands(_program(folder, call, CALLS), report, from_start=False)
     _run(record, folder, timeout_s)
     return parse_nsys(_run(show, folder, timeout_s)), CALLS
 
 
-def _by_rocprof(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[GpuProfile, int]:
+def _by_rocprof(folder: Path, call: Sequence[str], timeout_s: float) -> tuple[GpuProfile, int]:
     """Times decide which kernel is the hottest; its counters are added where they can be read."""
     out, seen = folder / "rocprof", CALLS + WARM_UPS
-    times, counters = rocprof_commands(_program(folder, device, mode, CALLS), out)
+    times, counters = rocprof_commands(_program(folder, call, CALLS), out)
     words = _run(times, folder, timeout_s)
     timed = parse_rocprof_stats(_table(out, "*kernel_stats.csv") or words)
     hottest = timed.hottest
@@ -104,9 +105,9 @@ def _by_rocprof(folder: Path, device: str, mode: str, timeout_s: float) -> tuple
     return timed.model_copy(update={"kernels": (first, *timed.kernels[1:])}), seen
 
 
-def _by_torch(folder: Path, device: str, mode: str, timeout_s: float) -> tuple[GpuProfile, int]:
+def _by_torch(folder: Path, call: Sequence[str], timeout_s: float) -> tuple[GpuProfile, int]:
     trace = folder / "trace.json"
-    words = _run([*_program(folder, device, mode, CALLS), str(trace)], folder, timeout_s)
+    words = _run([*_program(folder, call, CALLS), str(trace)], folder, timeout_s)
     return parse_torch_trace(trace.read_text(encoding="utf-8") if trace.exists() else words), CALLS
 
 
