@@ -134,6 +134,10 @@ def test_a_parent_that_was_kept_waiting_is_no_disagreement() -> None:
     assert events_problem([Clocks(0.0023, 0.01, 0.0023, 0.0023)] * 5) is None
 
 
+def test_a_device_that_is_at_work_after_the_last_call_has_returned_is_no_disagreement() -> None:
+    assert events_problem([Clocks(0.007, 0.01, 0.007, 0.0098)] * 5) is None
+
+
 def test_without_a_device_nothing_is_said_of_events() -> None:
     assert events_problem(clocks(0.01, None)) is None
 

@@ -82,12 +82,15 @@ def example_call():
 '''
 
 
-class _OnProcessor(cloudpickle.Pickler):
+class _OnProcessor(cloudpickle.Pickler):  # type: ignore[misc]
     """Writes what tensors of a device hold as the processor's: readers may have no such device."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, torch.storage.TypedStorage) and obj.device.type not in ("cpu", "meta"):
-            return obj.cpu().__reduce__()
+        typed: Any = torch.storage.TypedStorage
+        if isinstance(obj, typed):
+            held = obj._untyped_storage  # the typed one warns when it is asked
+            if held.device.type not in ("cpu", "meta"):
+                return typed(wrap_storage=held.cpu(), dtype=obj.dtype, _internal=True).__reduce__()
         return super().reducer_override(obj)
 
 

@@ -626,17 +626,23 @@ class Measurement:
 def events_problem(samples: Sequence[Clocks]) -> str | None:
     """Return one line when a device's events and the clocks disagree; None without a device.
 
-    Events are recorded on the stream on which a candidate is called; both clocks wait for the whole device. A
-    large difference means work on other streams, or events that were tampered with. On a busy machine the
-    parent measures too much, so the events are compared with the lesser of the two clocks.
+    Events are recorded on the stream on which a candidate is called, around all calls. The parent's clock
+    waits for the whole device, so events cannot show more than that clock. The worker's clock ends when the
+    last call has returned, before the device is done. On a busy machine the parent measures too much, so
+    events that show too little are compared with the lesser of the two clocks. They mean work on other
+    streams, or events that were tampered with.
     """
-    told = [(s.events_s, min(s.seconds, s.claimed_s)) for s in samples if s.events_s is not None]
-    told = [(events_s, seconds) for events_s, seconds in told if seconds > 0]
+    told = [
+        (s.events_s, s.seconds, min(s.seconds, s.claimed_s))
+        for s in samples
+        if s.events_s is not None and min(s.seconds, s.claimed_s) > 0
+    ]
     if not told:
         return None
-    least = statistics.median((events_s + CLOCK_SLACK_S) / seconds for events_s, seconds in told)
-    most = statistics.median((events_s - CLOCK_SLACK_S) / seconds for events_s, seconds in told)
+    least = statistics.median((events_s + CLOCK_SLACK_S) / lesser for events_s, _, lesser in told)
+    most = statistics.median((events_s - CLOCK_SLACK_S) / seconds for events_s, seconds, _ in told)
     if least >= CLOCK_LOW and most <= CLOCK_HIGH:
         return None
-    ratio = statistics.median(events_s / seconds for events_s, seconds in told)
+    clock = 2 if least < CLOCK_LOW else 1
+    ratio = statistics.median(sample[0] / sample[clock] for sample in told)
     return f"clock disagreement: events on the candidate's stream show {ratio:.2f} of the time of its calls"

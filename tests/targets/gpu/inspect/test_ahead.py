@@ -100,8 +100,10 @@ def test_a_launch_with_a_name_of_its_own_is_found_by_its_function() -> None:
 def test_where_no_compiler_is_the_device_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     gpu, ways = GPUS["h100-sxm"], Ways(tmp_path)
-    seen = look_ahead("class ModelNew: ...", gpu, task_source="", is_training=True, ways=ways)
+    seen = look_ahead("import triton\nclass ModelNew: ...", gpu, task_source="", is_training=True, ways=ways)
     assert (seen.problem, seen.facts) == ("", {}) and "not installed" in seen.note
+    seen = look_ahead("class ModelNew: ...", gpu, task_source="", is_training=True, ways=ways)
+    assert (seen.problem, seen.facts) == ("", {}) and "no kernels of its own" in seen.note
     cuda = 'CUDA_SOURCE = ""\nLAUNCHES = ()\nclass ModelNew: ...'
     seen = look_ahead(cuda, gpu, task_source="", is_training=True, ways=ways)
     assert (seen.problem, seen.facts) == ("", {}) and "are not looked at here" in seen.note

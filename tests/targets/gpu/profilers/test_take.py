@@ -73,7 +73,7 @@ def test_counters_of_the_hottest_kernel_are_the_candidates(tools: Path) -> None:
     assert set(found.facts) <= set(METRICS)
     asked = (tools / "asked").read_text()
     assert "--profile-from-start off" in asked and f"--launch-count {MOST_LAUNCHES}" in asked
-    assert asked.split()[-3:] == ["cuda:0", "eval", "1"]
+    assert asked.split()[-4:] == ["cuda:0", "eval", "fp32", "1"]
 
 
 def test_without_permission_another_tool_gives_times_and_one_line_says_why(tools: Path) -> None:

@@ -25,6 +25,8 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
     form = form_of(source)
     try:
         how = find_form(form)
+        if how is None and "triton" not in source:
+            return AotCheck(note="nothing to build ahead of time: it launches no kernels of its own")
         if how is None:
             found = inspect_candidate(
                 source,
