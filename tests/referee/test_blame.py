@@ -5,15 +5,22 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.referee.conftest import POINTWISE
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, TaskError
+from kernelwright.core.evaluation import Status
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.sandbox import ProcessLimits
 from kernelwright.referee.sandbox.processes import ENDED, state_of
+from kernelwright.referee.session import candidate_process
 from kernelwright.referee.session.admission import explain
+from kernelwright.referee.session.call_records import read_output
 from kernelwright.referee.session.launcher import ChildDied, ChildRefused, Launcher
+from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
 TASK, WORKLOAD = Task(name="t", source="", path="t.py"), Workload(name="default")
@@ -57,3 +64,36 @@ def test_a_full_disk_is_the_machines_fault() -> None:
 def test_what_the_reference_raises_is_the_tasks() -> None:
     error = explain(TASK, WORKLOAD, ChildRefused({"error": "ValueError", "message": "no"}))
     assert isinstance(error, TaskError) and str(error) == "t.py: the reference raised ValueError: no"
+
+
+def test_a_worker_that_is_killed_before_its_output_is_read_has_crashed(
+    referee: Referee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_after_a_kill(pid: int, one: Any, into: Any) -> None:
+        os.kill(pid, signal.SIGKILL)
+        while state_of(pid) not in ENDED:
+            time.sleep(0.001)
+        read_output(pid, one, into)
+
+    monkeypatch.setattr(candidate_process, "read_output", read_after_a_kill)
+    with referee.open(Task(name="pointwise", source=POINTWISE)) as session:
+        found = session.evaluate(Candidate(source=POINTWISE.replace("class Model(", "class ModelNew(")))
+    assert found.status is Status.CRASHED, found.detail
+
+
+def test_a_worker_that_is_killed_before_its_generator_is_read_has_crashed(
+    referee: Referee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = candidate_process.CandidateProcess.check_untampered
+
+    def check_after_a_kill(self: candidate_process.CandidateProcess) -> tuple[str, ...]:
+        self.note_generator()
+        os.kill(self.child.pid, signal.SIGKILL)
+        while state_of(self.child.pid) not in ENDED:
+            time.sleep(0.001)
+        return check(self)
+
+    monkeypatch.setattr(candidate_process.CandidateProcess, "check_untampered", check_after_a_kill)
+    with referee.open(Task(name="pointwise", source=POINTWISE)) as session:
+        found = session.evaluate(Candidate(source=POINTWISE.replace("class Model(", "class ModelNew(")))
+    assert found.status is Status.CRASHED, found.detail

@@ -426,6 +426,7 @@ class CandidateProcess:
     def check_untampered(self) -> tuple[str, ...]:
         """Raise Failure when foreign functions or global state changed; return the allowed changes."""
         if self._generator is not None and self._generator != self._generator_now():
+            self._require_there()
             raise Failure(
                 Status.REJECTED, "the candidate leaves torch's random generator changed", check=Check.TAMPER
             )
@@ -496,6 +497,7 @@ class CandidateProcess:
                 for one, slot in zip(record["outputs"], slots, strict=False):
                     read_output(self.child.pid, one, self.results.slot_bytes(slot))
             except Unreadable as error:
+                self._require_there()
                 detail = f"an output cannot be read after the call: {error}"
                 raise Failure(Status.REJECTED, detail, check=Check.STORAGE) from error
             return self.results
@@ -534,6 +536,11 @@ class CandidateProcess:
                 return self.child.call(op, timeout_s, arenas, **fields)
         finally:
             self.watch.leave()
+
+    def _require_there(self) -> None:
+        """Raise Failure where the process was killed: what cannot be read is then not the candidate's doing."""
+        with self._judged("calls", Status.RUNTIME_ERROR):
+            self.child.require_there()
 
     @contextlib.contextmanager
     def _judged(self, op: str, status: Status) -> Iterator[None]:

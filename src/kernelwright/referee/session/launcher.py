@@ -236,6 +236,11 @@ class Child:
             return MachineError(ended)
         return ChildDied(how)
 
+    def require_there(self) -> None:
+        """Raise as ``call`` where the process has ended; asks nothing of one that is there, or stopped."""
+        if state_of(self.pid) in ENDED:
+            raise self._died()
+
     def kill(self) -> str:
         """End the process and all its descendants; return in words how it ended."""
         if not self.is_alive:
