@@ -538,7 +538,7 @@ class CandidateProcess:
             self.watch.leave()
 
     def _require_there(self) -> None:
-        """Raise Failure where the process was killed: what cannot be read is then not the candidate's doing."""
+        """Raise Failure where the process was killed: that it cannot be read is not the candidate's doing."""
         with self._judged("calls", Status.RUNTIME_ERROR):
             self.child.require_there()
 
