@@ -89,8 +89,8 @@ class _OnProcessor(cloudpickle.Pickler):  # type: ignore[misc]
         typed: Any = torch.storage.TypedStorage
         if isinstance(obj, typed):
             held = obj._untyped_storage  # the typed one warns when it is asked
-            if held.device.type not in ("cpu", "meta"):
-                return typed(wrap_storage=held.cpu(), dtype=obj.dtype, _internal=True).__reduce__()
+            if (here := held.cpu()) is not held:
+                return typed(wrap_storage=here, dtype=obj.dtype, _internal=True).__reduce__()
         return super().reducer_override(obj)
 
 
