@@ -25,6 +25,17 @@ HONEST = "return torch.relu(x) * 2 + 1"
 SAME = POINTWISE.replace("class Model(", "class ModelNew(")
 
 
+def test_what_compilers_keep_has_places_of_the_candidates_own(pointwise: RefereeSession) -> None:
+    make = """
+import os
+for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):
+    os.makedirs(os.environ[name])
+"""
+    for _ in range(2):  # the second finds nothing of the first
+        evaluation = judge(pointwise, HONEST, init=make)
+        assert evaluation.is_verified, evaluation.detail
+
+
 def test_an_honest_kernel_is_verified_on_every_family(pointwise: RefereeSession) -> None:
     evaluation = judge(pointwise, HONEST)
     assert (evaluation.status, evaluation.stage) == (Status.VERIFIED, Stage.DONE), evaluation.detail
