@@ -626,23 +626,25 @@ class Measurement:
 def events_problem(samples: Sequence[Clocks]) -> str | None:
     """Return one line when a device's events and the clocks disagree; None without a device.
 
-    Events are recorded on the stream on which a candidate is called, around all calls. The parent's clock
-    waits for the whole device, so events cannot show more than that clock. The worker's clock ends when the
-    last call has returned, before the device is done. On a busy machine the parent measures too much, so
-    events that show too little are compared with the lesser of the two clocks. They mean work on other
-    streams, or events that were tampered with.
+    Events are recorded on the stream on which a candidate is called, around all calls. They cannot show more
+    than the parent's clock, which waits for the whole device. They may not show far less than the lesser of both
+    clocks: the candidate then worked on other streams, or tampered with the events. The lesser one, because the
+    parent measures too much on a busy machine. The worker's clock alone is no upper limit: it ends when the last
+    call has returned, before the device is done.
     """
-    told = [
-        (s.events_s, s.seconds, min(s.seconds, s.claimed_s))
-        for s in samples
-        if s.events_s is not None and min(s.seconds, s.claimed_s) > 0
-    ]
+    told = [(s.events_s, s) for s in samples if s.events_s is not None and min(s.seconds, s.claimed_s) > 0]
     if not told:
         return None
-    least = statistics.median((events_s + CLOCK_SLACK_S) / lesser for events_s, _, lesser in told)
-    most = statistics.median((events_s - CLOCK_SLACK_S) / seconds for events_s, seconds, _ in told)
-    if least >= CLOCK_LOW and most <= CLOCK_HIGH:
+    by_parent = [(events_s, s.seconds) for events_s, s in told]
+    by_lesser = [(events_s, min(s.seconds, s.claimed_s)) for events_s, s in told]
+    if statistics.median((events_s + CLOCK_SLACK_S) / clock_s for events_s, clock_s in by_lesser) < CLOCK_LOW:
+        wrong = by_lesser
+    elif (
+        statistics.median((events_s - CLOCK_SLACK_S) / clock_s for events_s, clock_s in by_parent)
+        > CLOCK_HIGH
+    ):
+        wrong = by_parent
+    else:
         return None
-    clock = 2 if least < CLOCK_LOW else 1
-    ratio = statistics.median(sample[0] / sample[clock] for sample in told)
+    ratio = statistics.median(events_s / clock_s for events_s, clock_s in wrong)
     return f"clock disagreement: events on the candidate's stream show {ratio:.2f} of the time of its calls"

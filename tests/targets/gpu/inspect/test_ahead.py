@@ -103,7 +103,7 @@ def test_where_no_compiler_is_the_device_decides(monkeypatch: pytest.MonkeyPatch
     seen = look_ahead("import triton\nclass ModelNew: ...", gpu, task_source="", is_training=True, ways=ways)
     assert (seen.problem, seen.facts) == ("", {}) and "not installed" in seen.note
     seen = look_ahead("class ModelNew: ...", gpu, task_source="", is_training=True, ways=ways)
-    assert (seen.problem, seen.facts) == ("", {}) and "no kernels of its own" in seen.note
+    assert (seen.problem, seen.facts) == ("", {}) and "does not speak of Triton" in seen.note
     cuda = 'CUDA_SOURCE = ""\nLAUNCHES = ()\nclass ModelNew: ...'
     seen = look_ahead(cuda, gpu, task_source="", is_training=True, ways=ways)
     assert (seen.problem, seen.facts) == ("", {}) and "are not looked at here" in seen.note

@@ -26,7 +26,7 @@ def look_ahead(source: str, gpu: GpuFacts, *, task_source: str, is_training: boo
     try:
         how = find_form(form)
         if how is None and "triton" not in source:
-            return AotCheck(note="nothing to build ahead of time: it launches no kernels of its own")
+            return AotCheck(note="nothing to build ahead of time: the source does not speak of Triton")
         if how is None:
             found = inspect_candidate(
                 source,
