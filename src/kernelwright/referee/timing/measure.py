@@ -627,24 +627,20 @@ def events_problem(samples: Sequence[Clocks]) -> str | None:
     """Return one line when a device's events and the clocks disagree; None without a device.
 
     Events are recorded on the stream on which a candidate is called, around all calls. They cannot show more
-    than the parent's clock, which waits for the whole device. They may not show far less than the lesser of both
-    clocks: the candidate then worked on other streams, or tampered with the events. The lesser one, because the
-    parent measures too much on a busy machine. The worker's clock alone is no upper limit: it ends when the last
-    call has returned, before the device is done.
+    than the parent's clock, which waits for the whole device. Where they show far less than the lesser of both
+    clocks, the candidate worked on other streams, or tampered with the events. The lesser clock decides there,
+    because the parent measures too much on a busy machine. The worker's clock is no upper limit: it ends when
+    the last call has returned, before the device is done.
     """
     told = [(s.events_s, s) for s in samples if s.events_s is not None and min(s.seconds, s.claimed_s) > 0]
     if not told:
         return None
     by_parent = [(events_s, s.seconds) for events_s, s in told]
     by_lesser = [(events_s, min(s.seconds, s.claimed_s)) for events_s, s in told]
-    if statistics.median((events_s + CLOCK_SLACK_S) / clock_s for events_s, clock_s in by_lesser) < CLOCK_LOW:
-        wrong = by_lesser
-    elif (
-        statistics.median((events_s - CLOCK_SLACK_S) / clock_s for events_s, clock_s in by_parent)
-        > CLOCK_HIGH
-    ):
-        wrong = by_parent
-    else:
+    least = statistics.median((events_s + CLOCK_SLACK_S) / clock_s for events_s, clock_s in by_lesser)
+    most = statistics.median((events_s - CLOCK_SLACK_S) / clock_s for events_s, clock_s in by_parent)
+    if least >= CLOCK_LOW and most <= CLOCK_HIGH:
         return None
+    wrong = by_lesser if least < CLOCK_LOW else by_parent
     ratio = statistics.median(events_s / clock_s for events_s, clock_s in wrong)
     return f"clock disagreement: events on the candidate's stream show {ratio:.2f} of the time of its calls"
