@@ -626,11 +626,11 @@ class Measurement:
 def events_problem(samples: Sequence[Clocks]) -> str | None:
     """Return one line when a device's events and the clocks disagree; None without a device.
 
-    Events are recorded on the stream on which a candidate is called, around all calls. They cannot show more
-    than the parent's clock, which waits for the whole device. Where they show far less than the lesser of both
-    clocks, the candidate worked on other streams, or tampered with the events. The lesser clock decides there,
-    because the parent measures too much on a busy machine. The worker's clock is no upper limit: it ends when
-    the last call has returned, before the device is done.
+    Events are recorded on the stream on which a candidate is called, around all calls. They cannot show
+    more than the parent's clock, which waits for the whole device. Where they show far less than the lesser
+    of both clocks, the candidate worked on other streams, or tampered with the events. The lesser clock
+    decides there, because the parent measures too much on a busy machine. The worker's clock is no upper
+    limit: it ends when the last call has returned, before the device is done.
     """
     told = [(s.events_s, s) for s in samples if s.events_s is not None and min(s.seconds, s.claimed_s) > 0]
     if not told:
