@@ -50,7 +50,8 @@ def test_nothing_is_held_once_a_session_is_over(referee: Referee, body: str, *, 
     with referee.open(Task(name="roots", source=ROOTS)) as session:
         source = f"{HEAD}\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return {body}\n"
         evaluation = session.evaluate(Candidate(source=source), final=final)
-    assert evaluation.is_verified == (body == CANDIDATES["right"])
+    is_right = body == CANDIDATES["right"]
+    assert evaluation.is_verified == is_right, evaluation.detail
     del session
     last_queues = 2 * whole_pages(BYTES)  # which the threads that watch may hold, one of each launcher
     assert held_bytes() <= before + last_queues
