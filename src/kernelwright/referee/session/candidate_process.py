@@ -51,6 +51,8 @@ N_NAMED = 4
 """Most differences that one message names."""
 FRAUD = (" was replaced", " was exchanged")
 """Ends of the changes that no honest candidate makes: to functions that judge it."""
+STARVED_SHARE = 0.5
+"""A process whose threads waited for a core at least as long as they worked may be late for that alone."""
 MALFORMED = "the worker's answer is malformed"
 NO_TIME = "the worker reported something that is not a time"
 SCRAMBLED = 0x5A
@@ -551,7 +553,10 @@ class CandidateProcess:
             text = error.text.strip().partition("\n")[0][:300]
             raise Failure(status, f"{error.kind}: {text}", error.traceback) from error
         except ChildLate as error:
-            raise Failure(Status.TIMEOUT, f"{op}: {error}", self.child.log_tail()) from error
+            raise Failure(
+                Status.TIMEOUT, f"{op}: {error}", self.child.log_tail(),
+                is_by_clock=error.waited_share >= STARVED_SHARE,
+            ) from error  # fmt: skip
         except ChildDied as error:
             raise Failure(Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail()) from error
         except ChildError as error:

@@ -44,6 +44,7 @@ from kernelwright.referee.session.call_records import can_read
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.zygote_process import ZygoteProcess, describe_exit
 from kernelwright.referee.settings import RefereeSettings
+from kernelwright.referee.timing.pinning import waited_share
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
@@ -89,6 +90,11 @@ class ChildDied(ChildError):
 
 class ChildLate(ChildError):
     """No answer in time; the process group has been killed."""
+
+    def __init__(self, timeout_s: float, waited_share: float) -> None:
+        super().__init__(f"no answer within {timeout_s:.3g} s")
+        self.waited_share = waited_share
+        """Of the time of the process's threads; see ``waited_share`` in ``timing/pinning.py``."""
 
 
 class ChildRefused(ChildError):
@@ -227,8 +233,9 @@ class Child:
             self.call(FAILURE, timeout_s)
 
     def _late(self, timeout_s: float) -> ChildLate:
+        share = waited_share(self.pid)
         self.kill()
-        return ChildLate(f"no answer within {timeout_s:.3g} s")
+        return ChildLate(timeout_s, share)
 
     def _died(self) -> Exception:
         how = self.kill()

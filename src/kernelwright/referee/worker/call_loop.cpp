@@ -70,9 +70,16 @@ static_assert(sizeof(Output) == 208 && sizeof(Record) == 6952 && sizeof(Queue) <
 static u32 load(u32* at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
 static void store(u32* at, u32 value) { __atomic_store_n(at, value, __ATOMIC_SEQ_CST); }
 static void wake(u32* at) { syscall(SYS_futex, at, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
-static void sleep_on(u32* at, u32 seen, i64 ns) {
+static void sleep_on(u32* flag, i64 ns) {
     timespec limit = {ns / 1000000000, ns % 1000000000};
-    syscall(SYS_futex, at, FUTEX_WAIT, seen, ns < 0 ? nullptr : &limit, nullptr, 0);
+    syscall(SYS_futex, flag, FUTEX_WAIT, 1, ns < 0 ? nullptr : &limit, nullptr, 0);
+}
+// Whoever sleeps has set a flag, and sleeps on the flag itself: if it was cleared before the sleep begins, there is
+// none. A sleep on what the flag is about would miss a wake that comes between the two.
+static void rouse(u32* flag) {
+    if (!load(flag)) return;
+    store(flag, 0);
+    wake(flag);
 }
 static i64 now() {
     timespec t;
@@ -86,10 +93,7 @@ static i64 now() {
 static void push(Queue* q, u32* fed, u64 token) {
     q->tokens[*fed % TOKENS] = token;
     store(&q->fed, ++*fed);
-    if (load(&q->worker_sleeps)) {
-        store(&q->worker_sleeps, 0);
-        wake(&q->fed);
-    }
+    rouse(&q->worker_sleeps);
 }
 
 // Wait until `target` tokens are done in all, or one failed.
@@ -98,9 +102,8 @@ static int await(Queue* q, u32 target, i64 deadline, int sock) {
         if (load(&q->failed)) return RAISED;
         store(&q->wake_at, target);
         store(&q->parent_sleeps, 1);
-        u32 seen = load(&q->done);
-        if ((int32_t)(seen - target) >= 0) break;
-        sleep_on(&q->done, seen, 20000000);
+        if ((int32_t)(load(&q->done) - target) >= 0) break;
+        sleep_on(&q->parent_sleeps, 20000000);
         if (now() > deadline) return LATE;
         pollfd p = {sock, POLLRDHUP, 0};
         if ((int32_t)(load(&q->done) - target) < 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP)))
@@ -309,10 +312,7 @@ static bool call_one(u32 set, u32 keep, u64 number) {
 
 static void answer(Queue* q, u32 done) {
     store(&q->done, done);
-    if (load(&q->parent_sleeps) && (int32_t)(done - load(&q->wake_at)) >= 0) {
-        store(&q->parent_sleeps, 0);
-        wake(&q->done);
-    }
+    if ((int32_t)(done - load(&q->wake_at)) >= 0) rouse(&q->parent_sleeps);
 }
 
 static void await_token(Queue* q, u32 done) {
@@ -320,7 +320,7 @@ static void await_token(Queue* q, u32 done) {
     while (load(&q->fed) == done) {
         if (!thread) thread = PyEval_SaveThread();
         store(&q->worker_sleeps, 1);
-        if (load(&q->fed) == done) sleep_on(&q->fed, done, -1);
+        if (load(&q->fed) == done) sleep_on(&q->worker_sleeps, -1);
     }
     store(&q->worker_sleeps, 0);
     if (thread) PyEval_RestoreThread(thread);
