@@ -121,8 +121,9 @@ class OwnDraws:
             parameters = {name for name, _ in self._reference.named_parameters(remove_duplicate=False)}
             generator = torch.Generator().manual_seed(seed)
             for name, value in state.items():
-                if value.is_floating_point():
-                    change_state(value, name in parameters, weights, generator)
+                numbers = as_float(value)
+                if numbers.is_floating_point():
+                    change_state(numbers, name in parameters, weights, generator)
         return state
 
     def _load(self, candidate: nn.Module, state: State) -> None:

@@ -12,9 +12,18 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from kernelwright.core.policy import Nonfinite
-from kernelwright.referee.host.change import ALL_NONFINITE, NAN, AcceptedInputs, one_thread, redraw
+from kernelwright.referee.host.change import (
+    ALL_NONFINITE,
+    NAN,
+    AcceptedInputs,
+    may_renew,
+    one_thread,
+    redraw,
+    renew,
+)
 from kernelwright.referee.host.odd_rows import (
     EXPONENTS,
     KINDS,
@@ -26,7 +35,21 @@ from kernelwright.referee.host.odd_rows import (
     Oddness,
     make_odd,
 )
-from kernelwright.referee.host.redrawn import EQUAL, PADDED, RANDOM, STYLES, UNEVEN, is_mask, put_special
+from kernelwright.referee.host.redrawn import (
+    EMPTY,
+    EQUAL,
+    FULL,
+    PADDED,
+    RANDOM,
+    SHIFTED,
+    SHUFFLED,
+    STYLES,
+    UNEVEN,
+    WIDE,
+    are_in_a_row,
+    is_mask,
+    put_special,
+)
 
 Values = list[torch.Tensor]
 Run = Callable[[Values], Values | None]
@@ -44,6 +67,18 @@ NOT_FINITE = "the reference gives NaN or infinity there, or refuses it"
 NOT_ASKED = "the reference is too slow to find out what it accepts"
 COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 OVERWRITES = frozenset({"scatter", "index_copy", "index_put", "_index_put_impl", "masked_scatter"})
+LOOKS_UP = frozenset({"embedding", "gather", "index", "index_select", "take"})
+OF_NUMBERS = frozenset(
+    {
+        "_to_copy", "_unsafe_view", "abs", "add", "addmm", "alias", "amax", "amin", "as_strided", "baddbmm", "bmm", "cat",
+        "clone", "copy", "cumsum", "detach", "div", "dot", "expand", "lift_fresh", "maximum", "mean", "minimum", "mm",
+        "mul", "mv", "neg", "permute", "reshape", "rsub", "select", "slice", "square", "squeeze", "stack",
+        "sub", "sum", "t", "transpose", "unsqueeze", "view",
+    }
+)  # fmt: skip
+"""Operations that take integers as numbers."""
+MASKED = -1e4
+"""An attention's mask adds less than this where nothing is to be seen."""
 LOSSES = frozenset({"nll_loss_forward", "nll_loss2d_forward"})
 SEARCHES = {"searchsorted": 0, "bucketize": 1}
 """Operations that seek values among sorted ones -> which argument is sorted."""
@@ -65,6 +100,8 @@ class Questions:
     """Inputs as drawn."""
     seed: int
     is_on_gpu: bool = False
+    others: Values | None = None
+    """Inputs as drawn another time; None: nobody looks which of them are always the same."""
 
 
 class Asking:
@@ -89,8 +126,8 @@ class Asking:
         special = self._find_special(trace.found)
         tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite))}
         skipped = {", ".join(names): why for why, names in self._skipped.items()}
-        ordered = frozenset(trace.ordered)
-        return AcceptedInputs(odd, redrawn, not trace.overwrites, special, tried, ordered, skipped)
+        ordered, steady = frozenset(trace.ordered), self._find_steady()
+        return AcceptedInputs(odd, redrawn, not trace.overwrites, special, tried, steady, ordered, skipped)
 
     def _has_time(self) -> bool:
         return time.thread_time() < self._end
@@ -198,19 +235,59 @@ class Asking:
     def _find_styles(self, i: int, trace: "_Trace") -> frozenset[int]:
         """Return the styles in which a mask or integers may be redrawn."""
         found: set[int] = set()
-        is_safe = trace.is_safe_softmax and not _is_integer(self._values[i])
+        takes = partial(self._takes, i, may_repeat=not trace.overwrites)
+        is_integer = _is_integer(self._values[i])
+        if is_integer and are_in_a_row(self._values[i]):
+            found = {style for style in (SHIFTED, SHUFFLED)[: 1 + trace.is_index] if takes(style)}
+            return self._told(i, found, found)
+        is_safe = trace.is_safe_softmax and not is_integer
         for style in (PADDED, RANDOM) if is_safe else STYLES:
-            if not self._has_time() or (style == EQUAL and UNEVEN not in found):
+            if style == EQUAL and UNEVEN not in found:
                 break
-            change = partial(redraw, style=style, generator=self._generator, may_repeat=not trace.overwrites)
-            outputs = self._ask.run(self._changed(i, change))
-            if outputs is not None and self._base is not None and _are_alike(outputs, self._base):
+            if takes(style):
                 found.add(style)
             elif style == PADDED:
                 break
-        if PADDED not in found or RANDOM not in found:
+        if not is_integer and PADDED in found and not {UNEVEN, EQUAL} <= found:
+            attention = _Attention()  # type: ignore[no-untyped-call]
+            with attention:
+                for style in (FULL, EMPTY):
+                    attention.has_empty_rows = False
+                    found |= {style} if takes(style) and not attention.has_empty_rows else set()
+        if is_integer and RANDOM in found and trace.are_numbers and takes(WIDE):
+            found.add(WIDE)
+        return self._told(i, found, {PADDED, RANDOM} <= found)
+
+    def _told(self, i: int, found: set[int], is_redrawn: object) -> frozenset[int]:
+        """Note where an input is not redrawn, and return the styles in which it may be."""
+        if not is_redrawn:
             self._skip(f"redrawn input {i}", NOT_FINITE if self._has_time() else NOT_ASKED)
         return frozenset(found)
+
+    def _takes(self, i: int, style: int, *, may_repeat: bool) -> bool:
+        """Tell whether the reference accepts a mask or integers in a style, if there is time to ask."""
+        if not self._has_time():
+            return False
+        change = partial(redraw, style=style, generator=self._generator, may_repeat=may_repeat, is_whole=True)
+        outputs = self._ask.run(self._changed(i, change))
+        return outputs is not None and self._base is not None and _are_alike(outputs, self._base)
+
+    def _find_steady(self) -> frozenset[int]:
+        """Return the inputs that are the same in another draw and may be others, all of them at once."""
+        others = self._ask.others
+        if others is None or self._base is None:
+            return frozenset()
+        pairs = enumerate(zip(self._values, others, strict=True))
+        steady = [i for i, (x, other) in pairs if may_renew(x) and torch.equal(x, other)]
+        if not steady or not self._has_time():
+            return frozenset()
+        with one_thread():
+            copies = [x.clone() for x in self._values]
+            for i in steady:
+                renew(copies[i], self._generator)
+        outputs = self._ask.run(copies)
+        is_taken = outputs is not None and _are_alike(outputs, self._base)
+        return frozenset(steady) if is_taken else frozenset()
 
     def _trace(self) -> "_Trace":
         """Watch one call, where there are integers, masks or sorted inputs."""
@@ -299,6 +376,10 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._ascending = ascending
         self.ordered: set[int] = set()
         self.found: dict[int, set[int]] = {}
+        self.are_numbers = True
+        """Integers are only added, multiplied and summed: they name no places, bits or classes."""
+        self.is_index = False
+        """Something is looked up by integers."""
         self.overwrites = False
         """Something is written to places that integers name: where these are equal, the last one wins."""
         self.is_safe_softmax = False
@@ -306,6 +387,9 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
+        if name.rstrip("_") not in OF_NUMBERS:
+            self.are_numbers &= not any(map(_is_integer, tensors_of(args, kwargs)))
+        self.is_index |= name in LOOKS_UP
         self.overwrites |= name.rstrip("_") in OVERWRITES
         self.is_safe_softmax |= "scaled_dot_product" in name or name == "_safe_softmax"
         if name in SEARCHES:
@@ -323,6 +407,25 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for i, x in self._integers.items():
             if _are_equal(tensor, x):
                 self.found.setdefault(i, set()).add(int(value))
+
+
+class _Attention(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Watches whether a library's attention gets a row of which everything is masked."""
+
+    has_empty_rows = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if "scaled_dot_product" in name or name == "_safe_softmax":
+            for x in tensors_of(args, kwargs):
+                masked = ~x if x.dtype is torch.bool else x < MASKED
+                self.has_empty_rows |= x.ndim > 0 and bool(masked.all(-1).any())
+        return func(*args, **(kwargs or {}))
+
+
+def tensors_of(args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Return the tensors among the arguments of an operation, lists of them included."""
+    return [x for x in tree_leaves((args, kwargs or {})) if isinstance(x, torch.Tensor)]
 
 
 def _are_equal(tensor: object, x: torch.Tensor) -> bool:

@@ -9,16 +9,25 @@ import torch
 from kernelwright.referee.host.input_distributions import change_inputs, permute
 from kernelwright.referee.host.odd_rows import ANY, Keeping, Oddness, kept, make_odd
 from kernelwright.referee.host.redrawn import (
+    EMPTY,
     EQUAL,
+    FULL,
+    FULL_SHARE,
     PADDED,
     RANDOM,
+    SHIFTED,
+    SHUFFLED,
     UNEVEN,
+    WIDE,
+    are_in_a_row,
+    is_mask,
     put_special,
     redraw_integers,
     redraw_mask,
 )
 
 ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mild_rows", "mild_elements", "mixed"})
+FLAT = frozenset({"zeros", "flat"})
 REDRAWN = {
     "odd_rows": (PADDED, RANDOM),
     "mixed": (PADDED, RANDOM),
@@ -28,6 +37,14 @@ REDRAWN = {
     "flat": (EQUAL,),
 }
 """Families that redraw masks and integers as well -> in which style, by variant."""
+BEYOND = frozenset({"odd_elements", "mixed"})
+"""Families in which integers leave the range as drawn, where the reference takes them as numbers."""
+INSTEAD = frozenset({FULL, EMPTY, SHIFTED, SHUFFLED})
+"""Styles that are taken where a reference refuses the family's own."""
+RENEWED = "renewed"
+"""As drawn, but inputs that the task always draws alike are others."""
+LEAST_FACTOR, RMS_FOR_ZEROS = 0.5, 0.5
+"""Such floats are multiplied by a factor between this and 1. Zeros become noise of that root mean square."""
 LABELLED = frozenset({"odd_rows", "mixed"})
 """Families in which labels take values that the reference treats apart."""
 SAME_SHARE, NEAR = 0.5, 2.0**-12
@@ -62,6 +79,8 @@ class AcceptedInputs:
     """Values that the reference treats apart: ``ignore_index`` and its like."""
     nonfinite: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Float inputs in which NaN, or infinities as well, are tried."""
+    steady: frozenset[int] = frozenset()
+    """Inputs that the task always draws alike, and that may be others."""
     ordered: frozenset[int] = frozenset()
     """Float inputs among whose values others are sought: what an unsorted one gives is nobody's promise."""
     skipped: Mapping[str, str] = field(default_factory=dict)
@@ -93,31 +112,41 @@ def change_sample(
     if family == "alike":
         make_alike(inputs, keeping, generator)
         return
+    if family == RENEWED:
+        for i in accepted.steady:
+            renew(inputs[i], generator)
+        return
     n_floats = 0
     for i, x in enumerate(inputs):
         if x.is_floating_point():
-            turn = variant * n_floats if family == "offset" else variant
+            _change_floats(x, i, family, variant, n_floats, keeping, generator, accepted)
             n_floats += 1
-            drawn = x.clone() if keeping is not Keeping.NOTHING else x
-            if family in ODD:
-                make_odd(x, family, accepted.odd.get(i, ANY), generator)
-            elif family == "permuted":
-                permute(x, generator)
-            elif family == NONFINITE:
-                put_nonfinite(x, accepted.nonfinite.get(i, ()), generator)
-            else:
-                change_inputs(x, family, turn, generator)
-            if keeping is not Keeping.NOTHING:
-                x.copy_(kept(x, keeping, drawn))
-            if i in accepted.ordered:
-                x.copy_(x.sort(dim=-1).values)
-        styles = REDRAWN.get(family, ())
-        if styles and keeping < Keeping.SIZE:
-            style = styles[variant % len(styles)]
-            if style in accepted.redrawn.get(i, ()):
-                redraw(x, style, generator, may_repeat=accepted.may_repeat)
+        style = _style(family, variant, accepted.redrawn.get(i, frozenset()), generator)
+        if style is not None and keeping < Keeping.SIZE:
+            is_whole = family in FLAT
+            redraw(x, style, generator, may_repeat=accepted.may_repeat, is_whole=is_whole)
         if family in LABELLED and i in accepted.special:
             put_special(x, accepted.special[i], generator)
+
+
+def _change_floats(
+    x: torch.Tensor, i: int, family: str, variant: int, n_before: int, keeping: Keeping,
+    generator: torch.Generator, accepted: AcceptedInputs,
+) -> None:  # fmt: skip
+    """Change one float input, the one of number ``i``; ``n_before``: float inputs before it."""
+    drawn = x.clone() if keeping is not Keeping.NOTHING else x
+    if family in ODD:
+        make_odd(x, family, accepted.odd.get(i, ANY), generator)
+    elif family == "permuted":
+        permute(x, generator)
+    elif family == NONFINITE:
+        put_nonfinite(x, accepted.nonfinite.get(i, ()), generator)
+    else:
+        change_inputs(x, family, variant * n_before if family == "offset" else variant, generator)
+    if keeping is not Keeping.NOTHING:
+        x.copy_(kept(x, keeping, drawn))
+    if i in accepted.ordered:
+        x.copy_(x.sort(dim=-1).values)
 
 
 def make_alike(inputs: Sequence[torch.Tensor], keeping: Keeping, generator: torch.Generator) -> None:
@@ -134,10 +163,43 @@ def make_alike(inputs: Sequence[torch.Tensor], keeping: Keeping, generator: torc
         x.copy_(kept(other * (1 + torch.where(is_same, 0, by)), keeping, drawn))
 
 
-def redraw(x: torch.Tensor, style: int, generator: torch.Generator, *, may_repeat: bool) -> None:
-    """Redraw a mask or integers in place, in a style of ``host/redrawn.py``."""
+def _style(family: str, variant: int, accepted: frozenset[int], generator: torch.Generator) -> int | None:
+    """Return the style in which a family redraws an input, of those that the reference accepts."""
+    styles = REDRAWN.get(family, ())
+    if not styles or not accepted:
+        return None
+    if family in BEYOND and WIDE in accepted:
+        return WIDE
+    style = styles[variant % len(styles)]
+    if style in accepted:
+        return style
+    others = sorted(accepted & INSTEAD)
+    return others[int(torch.randint(len(others), (1,), generator=generator))] if others else None
+
+
+def renew(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Change an input in place so that honest kernels take no longer: order, signs and places stay."""
+    if not x.is_floating_point():
+        redraw_integers(x, generator, SHIFTED)
+    elif bool(x.any()):
+        x.mul_(LEAST_FACTOR + (1 - LEAST_FACTOR) * float(torch.rand(1, generator=generator)))
+    else:
+        x.copy_(torch.randn(x.shape, generator=generator).mul_(RMS_FOR_ZEROS))
+
+
+def may_renew(x: torch.Tensor) -> bool:
+    """Tell whether ``renew`` has a way to change an input: floats that are no mask, and positions."""
+    if x.is_floating_point():
+        return x.numel() > 0 and not is_mask(x)
+    return x.dtype is not torch.bool and not x.is_complex() and are_in_a_row(x)
+
+
+def redraw(
+    x: torch.Tensor, style: int, generator: torch.Generator, *, may_repeat: bool, is_whole: bool = False
+) -> None:
+    """Redraw a mask or integers in place, in a style of ``host/redrawn.py``; ``is_whole``: in all rows."""
     if x.dtype is torch.bool or x.is_floating_point():
-        redraw_mask(x, style, generator)
+        redraw_mask(x, style, generator, share=1.0 if is_whole else FULL_SHARE)
     elif not x.is_complex():
         redraw_integers(x, generator, style, may_repeat=may_repeat)
 

@@ -173,6 +173,7 @@ class Host(Runner):
                 values=drawn,
                 seed=message["seed"] ^ CHANGE_SEED,
                 is_on_gpu=self.placement.is_on_gpu,
+                others=[compact(x).contiguous().clone() for x in self._draw(message["seed"] ^ 1)[1]],
             )
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
@@ -282,8 +283,9 @@ class Host(Runner):
         for name, slot in message["slots"].items():
             target = arena.tensor(slot)
             target.copy_(own[name])
-            if message["style"] != "constructed" and target.is_floating_point():
-                change_state(target, name in parameters, message["style"], generator)
+            numbers = as_float(target)
+            if message["style"] != "constructed" and numbers.is_floating_point():
+                change_state(numbers, name in parameters, message["style"], generator)
         return {}
 
     def oracle(self, message: Message) -> Message:

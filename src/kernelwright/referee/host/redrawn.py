@@ -13,6 +13,14 @@ FEW_SHARE = 0.9
 """``UNEVEN`` integers: this share of them takes one of a few values, so others are rare or do not occur."""
 PADDED, RANDOM, UNEVEN, EQUAL = STYLES = range(4)
 """Styles of redrawing. ``PADDED`` and ``RANDOM`` are the same for integers, ``EQUAL`` makes all alike."""
+FULL, EMPTY = 4, 5
+"""Rows of a mask that are all true, and all false: where a reference refuses one of the two."""
+WIDE = 6
+"""Integers far outside the range as drawn."""
+SHIFTED, SHUFFLED = 7, 8
+"""Of integers in a row without a gap, such as positions: all larger by the same number; in another order."""
+WIDEST = {torch.int64: 1 << 15, torch.int32: 1 << 11, torch.int16: 1 << 11}
+"""Largest size of ``WIDE`` integers: their products stay below what the type holds. Bytes take any value."""
 
 
 def is_mask(x: torch.Tensor) -> bool:
@@ -26,7 +34,9 @@ def is_mask(x: torch.Tensor) -> bool:
     return others.numel() > 0 and bool((others == others[0]).all())
 
 
-def redraw_mask(x: torch.Tensor, style: int, generator: torch.Generator) -> None:
+def redraw_mask(
+    x: torch.Tensor, style: int, generator: torch.Generator, *, share: float = FULL_SHARE
+) -> None:
     """Redraw a mask in place, with its own two values.
 
     Up to ``RANDOM``, every vector along the last axis keeps at least one of each value where it is long
@@ -36,12 +46,18 @@ def redraw_mask(x: torch.Tensor, style: int, generator: torch.Generator) -> None
         x: booleans, or floats of two values.
         style: ``PADDED``: the ends of rows differ from their beginnings, one length for each first index;
             ``RANDOM``: with the share as drawn; ``UNEVEN``: also, but in some rows all values are the same;
-            ``EQUAL``: in all rows together.
+            ``EQUAL``: in all rows together; ``FULL`` and ``EMPTY``: as drawn, but some rows are all true, or
+            all false; of floats, the larger value stands for true.
         generator: of the choices.
+        share: of the rows that are ``FULL`` or ``EMPTY``.
     """
     if x.numel() == 0 or x.ndim == 0:
         return
     flat = x.reshape(-1)
+    if style in (FULL, EMPTY):
+        rows = torch.rand((*x.shape[:-1], 1), generator=generator) < share
+        x.copy_(torch.where(rows, flat.amax() if style == FULL else flat.amin(), x))
+        return
     one = flat[0].clone()
     differing = flat[flat != one]
     other = differing[0].clone() if differing.numel() else (~one if x.dtype is torch.bool else one)
@@ -74,9 +90,12 @@ def redraw_integers(
 
     What is sorted stays sorted, and its ends stay. Where every value occurs once, every value still does,
     unless ``may_repeat`` and the style is ``UNEVEN`` or ``EQUAL``; numbers without a gap stay as they are.
+    All this does not hold for ``WIDE``, ``SHIFTED`` and ``SHUFFLED``.
     """
     if x.numel() == 0:
         return
+    if style in (WIDE, SHIFTED, SHUFFLED):
+        return _redraw_freely(x, style, generator)
     flat = x.reshape(-1)
     low, high = int(flat.min()), int(flat.max())
     is_sorted = flat.numel() > 2 and bool((flat[1:] >= flat[:-1]).all()) and low < high
@@ -94,6 +113,22 @@ def redraw_integers(
         new = new.sort().values
         new[0], new[-1] = flat[0], flat[-1]
     x.copy_(new.view(x.shape))
+
+
+def are_in_a_row(x: torch.Tensor) -> bool:
+    """Tell whether integers are numbers in a row without a gap."""
+    return x.numel() > 1 and bool((x.reshape(-1).diff() == 1).all())
+
+
+def _redraw_freely(x: torch.Tensor, style: int, generator: torch.Generator) -> None:
+    if style == SHIFTED:
+        x.add_(int(torch.randint(1, x.numel() + 1, (1,), generator=generator)))
+    elif style == SHUFFLED:
+        x.copy_(x.reshape(-1)[torch.randperm(x.numel(), generator=generator)].view(x.shape))
+    else:
+        of = torch.iinfo(x.dtype)
+        most = WIDEST.get(x.dtype, of.max)
+        x.copy_(torch.randint(max(-most, of.min), most + 1, x.shape, generator=generator))
 
 
 def _drawn_between(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.referee.checks.tolerance import EVEN, ExpectedOutput, Slack, is_float
-from kernelwright.referee.session.shared_memory import TensorMemory, slot_nbytes
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, TensorMemory, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 
-CHANGEABLE = ("float16", "bfloat16", "float32", "float64")
+CHANGEABLE = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 """Types of weights of which one element is changed at times."""
 AROUND = 0xFF
 """Byte that fills the memory around inputs: NaN for code that reads beyond an input."""
@@ -108,6 +108,11 @@ class WeightState:
     """``constructed``, or a style of ``host/weight_draws.change_state``."""
     memory: TensorMemory
 
+    def is_constant(self, slot: Slot) -> bool:
+        """Tell whether all elements of a tensor are the same, bit by bit."""
+        elements = self.memory.slot_bytes(slot).reshape(-1, ITEM_BYTES[slot["dtype"]])
+        return bool((elements == elements[:1]).all())
+
 
 UNEVEN = Slack(reference=2.0, floor=2.0)
 """Where large and small values mix, honest float32 sums differ more by their order, and the reference's own
@@ -120,6 +125,10 @@ MILD_FAMILIES = ("mild_rows", "mild_elements")
 """Rows or elements are odd within the range of the values as drawn."""
 ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", *MILD_FAMILIES, "mixed")
 """Families in which most values are ordinary."""
+FOLLOWING = ("odd_elements", "mixed")
+"""Families of samples that are called right after what they were before they were changed."""
+RENEWED = "renewed"
+"""Not a sample's family: as drawn, but inputs that the task always draws alike are others."""
 NONFINITE = "nonfinite"
 ALIKE = "alike"
 """Inputs of one shape are nearly the same."""
@@ -183,6 +192,8 @@ class InputSample:
     outputs: tuple[ExpectedOutput, ...]
     changed: Mapping[str, ExpectedOutput]
     """Name of state that the reference's forward writes -> the value expected after the call."""
+    before: TensorMemory | None = None
+    """Inputs of the call just before, most of whose values are the same; None: any other call."""
 
 
 def new_seed() -> int:

@@ -206,14 +206,17 @@ class ReferenceProcess:
         if self.eager_ms > UNSEEN_MS:
             return None
         try:
-            return self._maker.make_draw(SampleKey("as_is", state=state.name), state, new_seed(), spare=1)
+            key = SampleKey("as_is", state=state.name)
+            return self._maker.make_draw(key, state, new_seed(), spare=1, is_renewed=True)
         except NonFinite:
             return None
 
     def other_weights(self) -> list[WeightState]:
         """Return the weights that take turns with the constructed ones while calls are timed and replayed.
 
-        Empty where there are none, where the reference is not finite on them, or where memory is short.
+        Empty where there are none, where the reference is not finite on them, or where memory is short. A
+        parameter that is constant as constructed, as a gate of zeros is, is not constant in these: else calls
+        would be timed that skip what it does.
         """
         if self._others is None:
             self._others = list(self._find_other_weights()) if self.layout.has_weights else []
@@ -222,18 +225,27 @@ class ReferenceProcess:
     def _find_other_weights(self) -> Iterator[WeightState]:
         kept = [self.draw(key) for key in self.timed_keys]
         most = self._cache_bytes // (self._draw_bytes * len(kept))
-        styles = [ANOTHER, ONE_ELEMENT]
+        names = [ANOTHER, ONE_ELEMENT]
+        base = self.states[CONSTRUCTED]
+        has_constants = any(map(base.is_constant, self._own_parameters()))
         if self._is_timed_only:  # there are other such processes
-            styles = [secrets.choice(styles)]
-        for style in styles[: min(most, 1 if self._is_slow else 2)]:
-            state = self._maker.make_other(style, self.states[CONSTRUCTED], new_seed())
-            try:
-                self._companions |= {
-                    (sample.key, style): self._maker.draw_on(sample, state) for sample in kept if sample
-                }
-            except NonFinite:
-                continue
-            yield state
+            names = [ANOTHER if has_constants else secrets.choice(names)]
+        for name in names[: min(most, 1 if self._is_slow else 2)]:
+            styles = (*STYLES, CONSTRUCTED) if name == ANOTHER and has_constants else (CONSTRUCTED,)
+            for style in styles:
+                state = self._maker.make_other(name, style, base, new_seed())
+                try:
+                    self._companions |= {
+                        (sample.key, name): self._maker.draw_on(sample, state) for sample in kept if sample
+                    }
+                except NonFinite:
+                    continue
+                base = state if has_constants else base
+                yield state
+                break
+
+    def _own_parameters(self) -> list[Slot]:
+        return [slot for name, slot in self.layout.state.items() if name in self.layout.parameters]
 
     def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
         """Return the sample of a timed key with the same inputs on the constructed or on other weights."""

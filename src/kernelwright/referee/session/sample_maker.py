@@ -29,9 +29,11 @@ from kernelwright.referee.session.host_process import HostProcess
 from kernelwright.referee.session.input_samples import (
     AROUND,
     FLAT_FAMILIES,
+    FOLLOWING,
     NONFINITE,
     ODD_FAMILIES,
     ONE_ELEMENT,
+    RENEWED,
     TOUCHED,
     UNEVEN,
     InputSample,
@@ -116,12 +118,15 @@ class DrawMaker:
         self._host.forget(arena)
         return WeightState(name, style, memory)
 
-    def make_other(self, style: str, state: WeightState, seed: int) -> WeightState:
-        """Return weights to take turns with ``state``: ``ANOTHER`` construction or ``ONE_ELEMENT`` new."""
-        if style == ANOTHER:
-            return self.make_state(style, "constructed", seed)
+    def make_other(self, name: str, style: str, state: WeightState, seed: int) -> WeightState:
+        """Return weights to take turns with ``state``.
+
+        ``name``: ``ANOTHER`` construction, changed by a style, or ``ONE_ELEMENT`` new.
+        """
+        if name == ANOTHER:
+            return self.make_state(name, style, seed)
         rng = random.Random(seed)
-        return self.change_one(style, state, rng, trades=rng.random() < TRADES)
+        return self.change_one(name, state, rng, trades=rng.random() < TRADES)
 
     def change_one(self, name: str, state: WeightState, rng: random.Random, *, trades: bool) -> WeightState:
         """Return weights of which one element of one tensor, or with ``trades`` two, are others."""
@@ -150,8 +155,9 @@ class DrawMaker:
         return self._after
 
     def make_draw(
-        self, key: SampleKey, state: WeightState, seed: int, *, keeping: int = 0, spare: int | None = None
-    ) -> InputSample:
+        self, key: SampleKey, state: WeightState, seed: int, *, keeping: int = 0, spare: int | None = None,
+        is_renewed: bool = False,
+    ) -> InputSample:  # fmt: skip
         """Draw inputs and run reference and oracle on them; raises NonFinite.
 
         Args:
@@ -161,20 +167,33 @@ class DrawMaker:
             keeping: what float inputs keep of their values as drawn; see ``host/odd_rows.Keeping``. With more
                 than nothing kept, a distribution that changes nothing raises Unchanged.
             spare: number of the memory in which the sample lies until the next one there; None: its own.
+            is_renewed: inputs that the task always draws alike are others.
         """
         place = self._spare(spare or 0)
-        drawn = self._host.call(
+        before = None
+        if key.family in FOLLOWING:
+            self._draw_inputs(place, seed, SampleKey("as_is"))
+            before = place.inputs.copy()
+        drawn_as = replace(key, family=RENEWED) if is_renewed else key
+        drawn = self._draw_inputs(place, seed, drawn_as, keeping)
+        if keeping and not drawn["is_changed"]:
+            raise Unchanged
+        return replace(self._called(place, key, state, is_kept=spare is None), before=before)
+
+    def _draw_inputs(self, place: _Spare, seed: int, key: SampleKey, keeping: int = 0) -> Message:
+        return self._host.call(
             "draw_inputs", self._to_map(place), seed=seed, family=key.family, variant=key.variant,
             keeping=keeping, arena=place.name,
         )  # fmt: skip
-        if keeping and not drawn["is_changed"]:
-            raise Unchanged
+
+    def _called(self, place: _Spare, key: SampleKey, state: WeightState, *, is_kept: bool) -> InputSample:
+        """Run reference and oracle on what was drawn; ``is_kept``: the sample gets memory of its own."""
         with self._bound(place):
             self.load_state(state)
             self._run_reference(place.name, key)
             if not self.outputs:
                 self._learn_outputs(self._described())
-            if spare is not None:
+            if not is_kept:
                 return self._with_oracle(key, state, place.inputs, place.name, place.storage)
             return self._with_oracle(key, state, place.inputs.copy(), place.name, defaultdict(dict))
 
@@ -293,13 +312,10 @@ class DrawMaker:
         return bool(nudged["is_open"])
 
     def draw_more(self, memory: TensorMemory, count: int) -> None:
-        """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other."""
+        """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other, and renewed."""
         place = self._spare(0)
         for i in range(count):
-            self._host.call(
-                "draw_inputs", self._to_map(place), seed=new_seed(), family="as_is", variant=0, keeping=0,
-                arena=place.name,
-            )  # fmt: skip
+            self._draw_inputs(place, new_seed(), SampleKey(RENEWED))
             memory.bytes[i * place.inputs.size : (i + 1) * place.inputs.size] = place.inputs.bytes
 
     def _spare(self, number: int) -> _Spare:
@@ -430,14 +446,14 @@ def change_one(memory: TensorMemory, slot: Slot, rng: random.Random, *, trades: 
     """
     raw, dtype = memory.slot_bytes(slot), slot["dtype"]
     values = decode(raw, dtype)
-    bits = raw.view(f"u{ITEM_BYTES[dtype]}")
+    words = raw.reshape(-1, ITEM_BYTES[dtype])
     one, *others = (rng.randrange(values.size) for _ in range(N_PARTNERS))
-    other = max(others, key=lambda at: abs(float(values[at]) - float(values[one])))
+    other = max(others, key=lambda at: abs(complex(values[at]) - complex(values[one])))
     if trades and values[other] != values[one]:
-        bits[[one, other]] = bits[[other, one]]
+        words[[one, other]] = words[[other, one]]
         return
     at, largest = rng.randrange(values.size), float(np.abs(values).max()) or 1.0
-    bits[at] = encoded(CHANGED_BY * largest, dtype).view(bits.dtype)[0]
+    words[at] = encoded(CHANGED_BY * largest, dtype)
 
 
 def encoded(value: float, dtype: str) -> npt.NDArray[np.uint8]:

@@ -103,7 +103,7 @@ class WeightMoves:
         """Choose one element that becomes a large one, or two that trade places where they differ."""
         view = view_of(base.memory, slot)
         at, *others = (tuple(map(self._rng.randrange, view.shape)) for _ in range(N_PARTNERS))
-        values = {index: float(decode(_bytes(view[index]), slot["dtype"])[0]) for index in (at, *others)}
+        values = {index: complex(decode(_bytes(view[index]), slot["dtype"])[0]) for index in (at, *others)}
         other = max(others, key=lambda index: abs(values[index] - values[at]))
         if self._rng.random() < TRADES and values[other] != values[at]:
             yield at, _bytes(view[at]), _bytes(view[other])
