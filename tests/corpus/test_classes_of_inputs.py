@@ -9,7 +9,8 @@ from kernelwright.corpus.load import load_corpus_task
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
-HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\nclass ModelNew(nn.Module):\n"
+HEAD = "import math\nimport torch\n"
+HEAD += "import torch.nn.functional as F\nfrom torch import nn\n\nclass ModelNew(nn.Module):\n"
 NORM = """    def __init__(self, k):
         super().__init__()
         self.norm = nn.LayerNorm(k)
@@ -87,6 +88,71 @@ HONEST = {
         "expanded",
         """    def forward(self, x, y):
         return torch.addcmul(torch.ones(()), x, y.contiguous())
+""",
+    ),
+    "angles of the positions that are given": (
+        "rotary",
+        """    def __init__(self, d):
+        super().__init__()
+        self.inv_freq = 10000.0 ** (-torch.arange(0, d, 2).float() / d)
+
+    def forward(self, x, positions):
+        angle = positions.float()[:, None] * self.inv_freq
+        cos, sin = angle.cos(), angle.sin()
+        even, odd = x[..., ::2], x[..., 1::2]
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+""",
+    ),
+    "times as they are given": (
+        "embedded_times",
+        """    def __init__(self, d):
+        super().__init__()
+        half = d // 2
+        self.freq = torch.exp(-math.log(10000.0) * torch.arange(half).float() / half)
+
+    def forward(self, x, t):
+        angle = t[:, None] * self.freq * 1000.0
+        y, half = torch.empty_like(x), x.shape[1] // 2
+        torch.add(x[:, :half], angle.sin(), out=y[:, :half])
+        torch.add(x[:, half:], angle.cos(), out=y[:, half:])
+        return y
+""",
+    ),
+    "integers as float64": (
+        "integer_product",
+        """    def forward(self, a, b):
+        return (a.double() @ b.double()).long()
+""",
+    ),
+    "tokens counted as integers": (
+        "masked_mean",
+        """    def forward(self, x, mask):
+        kept = mask.to(x.dtype)
+        return torch.einsum("btd,bt->bd", x, kept) / kept.sum(1, keepdim=True)
+""",
+    ),
+    "the gate in every call": (
+        "gated",
+        """    def __init__(self, c):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(c, 1))
+        self.shift = nn.Parameter(torch.zeros(c, 1))
+        self.gate = nn.Parameter(torch.zeros(c, 1))
+
+    def forward(self, x):
+        h = F.avg_pool1d(x, 3, stride=1, padding=1)
+        return torch.addcmul(x, self.gate, F.gelu(torch.addcmul(self.shift, h, self.scale)))
+""",
+    ),
+    "a filter of complex weights": (
+        "spectral_filter",
+        """    def __init__(self, n):
+        super().__init__()
+        self.filter = nn.Parameter(torch.ones(n // 2 + 1, dtype=torch.complex64))
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x.transpose(1, 2)) * self.filter
+        return torch.fft.irfft(spectrum, n=x.shape[1]).transpose(1, 2).contiguous()
 """,
     ),
     "both products in every call": (

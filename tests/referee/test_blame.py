@@ -16,10 +16,10 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.task import Task, Workload
 from kernelwright.referee.sandbox import ProcessLimits
 from kernelwright.referee.sandbox.processes import ENDED, state_of
-from kernelwright.referee.session import candidate_process, launcher
+from kernelwright.referee.session import candidate_process
 from kernelwright.referee.session.admission import explain
 from kernelwright.referee.session.call_records import read_output
-from kernelwright.referee.session.launcher import ChildDied, ChildRefused, Launcher
+from kernelwright.referee.session.launcher import ChildDied, ChildLate, ChildRefused, Launcher
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
@@ -99,21 +99,38 @@ def test_a_worker_that_is_killed_before_its_generator_is_read_has_crashed(
     assert found.status is Status.CRASHED, found.detail
 
 
-@pytest.mark.parametrize(("share", "status"), [(0.9, Status.VERIFIED), (0.1, Status.TIMEOUT)])
-def test_a_worker_that_is_late_since_it_got_no_core_is_given_another_process(
-    referee: Referee, monkeypatch: pytest.MonkeyPatch, share: float, status: Status
+@pytest.mark.parametrize(("worked_s", "status"), [(0.1, Status.VERIFIED), (0.9, Status.TIMEOUT)])
+def test_a_worker_that_is_late_for_want_of_a_core_is_given_another_process(
+    referee: Referee, monkeypatch: pytest.MonkeyPatch, worked_s: float, status: Status
 ) -> None:
     run, first = candidate_process.CandidateProcess.run, iter([True])
 
     def late_once(self: candidate_process.CandidateProcess, *args: Any, **options: Any) -> None:
         if next(first, False):
             with self._judged("calls", Status.RUNTIME_ERROR):
-                raise self.child._late(1.0)
+                self.child.kill()
+                raise ChildLate(1.0, self.watch.entered_s + worked_s)
         run(self, *args, **options)
 
-    monkeypatch.setattr(launcher, "waited_share", lambda pid: share)
     monkeypatch.setattr(candidate_process.CandidateProcess, "run", late_once)
     with referee.open(Task(name="pointwise", source=POINTWISE)) as session:
         found = session.evaluate(Candidate(source=POINTWISE.replace("class Model(", "class ModelNew(")))
     assert found.status is status, found.detail
     assert any("no answer within" in note for note in found.notes) == (status is Status.VERIFIED)
+
+
+def test_a_worker_that_is_killed_once_is_judged_in_another_process(
+    referee: Referee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, first = candidate_process.CandidateProcess.run, iter([True])
+
+    def killed_once(self: candidate_process.CandidateProcess, *args: Any, **options: Any) -> None:
+        if next(first, False):
+            os.kill(self.child.pid, signal.SIGKILL)
+        run(self, *args, **options)
+
+    monkeypatch.setattr(candidate_process.CandidateProcess, "run", killed_once)
+    with referee.open(Task(name="pointwise", source=POINTWISE)) as session:
+        found = session.evaluate(Candidate(source=POINTWISE.replace("class Model(", "class ModelNew(")))
+    assert found.is_verified, found.detail
+    assert any("SIGKILL" in note for note in found.notes)

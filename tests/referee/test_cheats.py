@@ -52,6 +52,17 @@ def test_output_buffer_that_is_reused_is_found(pointwise: RefereeSession) -> Non
     assert evaluation.status is Status.ALIASED_OUTPUT, evaluation.detail
 
 
+def test_keeping_a_result_while_inputs_begin_alike_is_found(pointwise: RefereeSession) -> None:
+    body = """
+if self.head is None or not torch.equal(x[0, :4], self.head):
+    self.head, self.kept = x[0, :4].clone(), torch.relu(x) * 2 + 1
+return self.kept.clone()
+"""
+    evaluation = judge(pointwise, body, init="self.head = None")
+    assert evaluation.status is Status.INCORRECT_NUMERICS, evaluation.detail
+    assert evaluation.check is Check.FAMILIES and "odd_elements" in evaluation.detail
+
+
 def test_memoising_by_address_is_found(pointwise: RefereeSession) -> None:
     body = """
 key = x.data_ptr()

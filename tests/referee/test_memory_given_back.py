@@ -51,7 +51,7 @@ def test_nothing_is_held_once_a_session_is_over(referee: Referee, body: str, *, 
         source = f"{HEAD}\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return {body}\n"
         evaluation = session.evaluate(Candidate(source=source), final=final)
     is_right = body == CANDIDATES["right"]
-    assert evaluation.is_verified == is_right, evaluation.detail
+    assert evaluation.is_verified == is_right, f"{evaluation.status}: {evaluation.detail}"
     del session
     last_queues = 2 * whole_pages(BYTES)  # which the threads that watch may hold, one of each launcher
     assert held_bytes() <= before + last_queues

@@ -1,5 +1,7 @@
 """Where values of an image mix, an image is judged as one row: transforms pass, rough arithmetic does not."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -95,6 +97,15 @@ def test_a_large_weight_has_the_slack_of_large_values(
 ) -> None:
     maker: Any = SimpleNamespace(_mixes=mixes)
     assert DrawMaker._slack(maker, SampleKey(family), WeightState("w", style, SharedMemory(64))) == slack
+
+
+def test_watching_a_reference_does_not_import_the_compiler() -> None:
+    program = (
+        "import sys, torch; from kernelwright.referee.host.mixing import MixingTrace\n"
+        "with MixingTrace() as trace: torch.fft.fft(torch.ones(4))\n"
+        "assert trace.mixes; sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 def test_an_image_is_all_axes_but_the_first() -> None:

@@ -21,11 +21,16 @@ from kernelwright.referee.host.input_distributions import permute
 from kernelwright.referee.host.main import ACCEPTED
 from kernelwright.referee.host.odd_rows import ANY, KINDS, Keeping, Oddness, kept, make_odd
 from kernelwright.referee.host.redrawn import (
+    EMPTY,
     EQUAL,
+    FULL,
     PADDED,
     RANDOM,
+    SHIFTED,
+    SHUFFLED,
     STYLES,
     UNEVEN,
+    WIDE,
     put_special,
     redraw_integers,
     redraw_mask,
@@ -264,7 +269,10 @@ def test_a_compact_view_has_every_element_once() -> None:
 # --- what a reference accepts
 
 
-def ask(function: object, *values: torch.Tensor, nonfinite: Nonfinite = Nonfinite.AUTO) -> AcceptedInputs:
+def ask(
+    function: object, *values: torch.Tensor, nonfinite: Nonfinite = Nonfinite.AUTO,
+    others: Values | None = None,
+) -> AcceptedInputs:  # fmt: skip
     assert callable(function)
 
     def raw(tensors: Values) -> Values | None:
@@ -283,7 +291,7 @@ def ask(function: object, *values: torch.Tensor, nonfinite: Nonfinite = Nonfinit
     def double(tensors: Values) -> Values | None:
         return raw([x.double() if x.is_floating_point() else x for x in tensors])
 
-    questions = Questions(finite(raw), raw, finite(double), list(values), seed=3)
+    questions = Questions(finite(raw), raw, finite(double), list(values), seed=3, others=others)
     return Asking(questions).answer(nonfinite=nonfinite)
 
 
@@ -375,7 +383,92 @@ def test_a_mean_over_a_mask_is_asked_about_empty_rows_and_attention_is_not() -> 
         torch.randn(1, 2, 8, 8), torch.ones(8, 8).tril().bool(),
     )  # fmt: skip
     assert mean.redrawn[1] == set(STYLES)
-    assert unsafe.redrawn[1] == attention.redrawn[1] == {PADDED, RANDOM}
+    assert unsafe.redrawn[1] == attention.redrawn[1] == {PADDED, RANDOM, FULL}
+
+
+@pytest.mark.parametrize(("is_kept_where", "taken"), [(True, FULL), (False, EMPTY)])
+def test_attention_gets_masks_that_hide_nothing_and_none_that_hides_a_row(
+    is_kept_where: bool, taken: int
+) -> None:
+    mask = torch.ones(8, 8).tril().bool() == is_kept_where
+
+    def attend(q: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=m == is_kept_where)
+
+    assert ask(attend, torch.randn(1, 2, 8, 8), mask).redrawn[1] == {PADDED, RANDOM, taken}
+
+
+def test_full_and_empty_rows_of_masks_are_those_of_either_value() -> None:
+    flags = torch.rand(64, 8, generator=generator()) > 0.5
+    floats = torch.where(flags, 0.0, -1e9)
+    for style, low, high in ((FULL, 0.0, True), (EMPTY, -1e9, False)):
+        one, other = flags.clone(), floats.clone()
+        redraw_mask(one, style, generator())
+        redraw_mask(other, style, generator(), share=1.0)
+        assert 4 < int((one == high).all(1).sum()) < 40
+        assert bool((other == low).all())
+
+
+@pytest.mark.parametrize(
+    ("reference", "x", "is_wide"),
+    [
+        (lambda x: x @ x.t(), torch.randint(-9, 9, (4, 4)), True),
+        (lambda x: x.float() * 0.5, torch.randint(9, (4, 4), dtype=torch.int32), True),
+        (lambda x: torch.nn.functional.one_hot(x, 9), torch.randint(9, (4,)), False),
+        (lambda x: (x[:, None] == torch.arange(9)).float(), torch.randint(9, (4,)), False),
+        (lambda x: torch.ones(9)[x], torch.randint(9, (4,)), False),
+        (lambda x: 1 << x, torch.randint(9, (4,)), False),
+    ],
+)
+def test_integers_leave_their_range_only_where_they_are_numbers(
+    reference: object, x: torch.Tensor, is_wide: bool
+) -> None:
+    accepted = ask(reference, x)
+    assert (WIDE in accepted.redrawn[0]) is is_wide
+    moved = [x.clone()]
+    change_sample(moved, "odd_elements", 0, Keeping.NOTHING, generator(), accepted)
+    assert (int(moved[0].abs().max()) > 100) is is_wide
+
+
+@given(dtype=st.sampled_from([torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]))
+def test_wide_integers_fit_their_type(dtype: torch.dtype) -> None:
+    x = torch.zeros(256, dtype=dtype)
+    redraw_integers(x, generator(), WIDE)
+    assert int(x.max()) > 100 and (dtype is torch.uint8 or int(x.min()) < -100)
+
+
+def test_positions_are_shifted_and_shuffled_where_the_reference_takes_them() -> None:
+    table, x = torch.randn(8, 4), torch.arange(8)
+    rotary = ask(lambda at: torch.outer(at.float(), torch.ones(4)).sin(), x)
+    looked_up = ask(lambda at: torch.nn.functional.embedding(at, table), x)
+    long_table = ask(lambda at: torch.nn.functional.embedding(at, table.repeat(9, 1)), x)
+    assert rotary.redrawn == {0: {SHIFTED}}
+    assert looked_up.redrawn == {0: {SHUFFLED}}
+    assert long_table.redrawn == {0: {SHIFTED, SHUFFLED}}
+    for accepted in (rotary, looked_up):
+        moved = [x.clone()]
+        change_sample(moved, "odd_rows", 0, Keeping.NOTHING, generator(), accepted)
+        assert not torch.equal(moved[0], x)
+
+
+def test_inputs_that_are_always_drawn_alike_are_renewed_and_no_others() -> None:
+    times, at, zeros = torch.linspace(0, 1, 8), torch.arange(8), torch.zeros(8)
+    values = [torch.randn(8), times, at, zeros, torch.ones(8).bool()]
+
+    def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        return x + sum(one.float() for one in others)
+
+    accepted = ask(call, *values, others=[torch.randn(8), *values[1:]])
+    assert accepted.steady == {1, 2, 3}
+    new = [value.clone() for value in values]
+    change_sample(new, "renewed", 0, Keeping.NOTHING, generator(), accepted)
+    assert [torch.equal(one, other) for one, other in zip(new, values, strict=True)] == [
+        True, False, False, False, True,
+    ]  # fmt: skip
+    assert bool((new[1].diff() > 0).all()) and float(new[1].max()) <= 1.0
+    assert bool((new[2].diff() == 1).all())
+    refused = ask(lambda x, t: (x + t).where(t[-1:] == 1, torch.nan), *values[:2], others=values[:2])
+    assert not refused.steady
 
 
 def test_indices_that_are_written_to_stay_apart() -> None:

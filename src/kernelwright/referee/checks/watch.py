@@ -99,6 +99,11 @@ class Watch:
             self.idle.cpu_s += gap_s
             self.idle.n += 1
 
+    @property
+    def entered_s(self) -> float:
+        """Processor time when the last command began."""
+        return self._entered or 0.0
+
     def leave(self) -> None:
         """Note that the answer has come."""
         self._depth = max(self._depth - 1, 0)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelwright.core.policy import Nonfinite
@@ -50,6 +49,7 @@ from kernelwright.referee.host.redrawn import (
     is_mask,
     put_special,
 )
+from kernelwright.referee.host.watching import Watching
 
 Values = list[torch.Tensor]
 Run = Callable[[Values], Values | None]
@@ -70,10 +70,10 @@ OVERWRITES = frozenset({"scatter", "index_copy", "index_put", "_index_put_impl",
 LOOKS_UP = frozenset({"embedding", "gather", "index", "index_select", "take"})
 OF_NUMBERS = frozenset(
     {
-        "_to_copy", "_unsafe_view", "abs", "add", "addmm", "alias", "amax", "amin", "as_strided", "baddbmm", "bmm", "cat",
-        "clone", "copy", "cumsum", "detach", "div", "dot", "expand", "lift_fresh", "maximum", "mean", "minimum", "mm",
-        "mul", "mv", "neg", "permute", "reshape", "rsub", "select", "slice", "square", "squeeze", "stack",
-        "sub", "sum", "t", "transpose", "unsqueeze", "view",
+        "_to_copy", "_unsafe_view", "abs", "add", "addmm", "alias", "amax", "amin", "as_strided", "baddbmm",
+        "bmm", "cat", "clone", "copy", "cumsum", "detach", "div", "dot", "expand", "lift_fresh", "maximum",
+        "mean", "minimum", "mm", "mul", "mv", "neg", "permute", "reshape", "rsub", "select", "slice",
+        "square", "squeeze", "stack", "sub", "sum", "t", "transpose", "unsqueeze", "view",
     }
 )  # fmt: skip
 """Operations that take integers as numbers."""
@@ -110,6 +110,8 @@ class Asking:
     def __init__(self, questions: Questions) -> None:
         self._ask, self._values = questions, questions.values
         self._generator = torch.Generator().manual_seed(questions.seed)
+        with Watching():
+            torch.zeros(()).clone()  # what torch does once in a process is no time of the reference's
         begin = time.thread_time()
         self._base = questions.run_raw(self._values)
         call_s = time.thread_time() - begin
@@ -249,8 +251,7 @@ class Asking:
             elif style == PADDED:
                 break
         if not is_integer and PADDED in found and not {UNEVEN, EQUAL} <= found:
-            attention = _Attention()  # type: ignore[no-untyped-call]
-            with attention:
+            with _Attention() as attention:
                 for style in (FULL, EMPTY):
                     attention.has_empty_rows = False
                     found |= {style} if takes(style) and not attention.has_empty_rows else set()
@@ -361,7 +362,7 @@ def _put(x: torch.Tensor, place: tuple[int, ...], value: float) -> None:
     x[place] = value
 
 
-class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Trace(Watching):
     """Watches what becomes of integers and masks: values compared with, ``ignore_index``, kinds of use."""
 
     def __init__(
@@ -371,7 +372,7 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         *,
         are_comparisons_safe: bool,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._integers, self._compares = integers, are_comparisons_safe
         self._ascending = ascending
         self.ordered: set[int] = set()
@@ -409,7 +410,7 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.found.setdefault(i, set()).add(int(value))
 
 
-class _Attention(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Attention(Watching):
     """Watches whether a library's attention gets a row of which everything is masked."""
 
     has_empty_rows = False

@@ -6,17 +6,17 @@ value leaves its rounding all over its tile, or all over its image.
 
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
+from kernelwright.referee.host.watching import Watching
 
 MIXES = ("conv", "fft")
 """What names of such operations hold."""
 
 
-class MixingTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class MixingTrace(Watching):
     """Watches one call of a reference."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.mixes = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
+from kernelwright.referee.host.watching import Watching
 
 OPEN = frozenset({"topk", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 SORTS = frozenset({"sort", "msort"})
 
 
-class OrderTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OrderTrace(Watching):
     """Watches one call of a reference."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.is_open = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

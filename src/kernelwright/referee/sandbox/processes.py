@@ -5,8 +5,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from kernelwright.referee.sandbox.limits import ProcessLimits
-
 STATE, PARENT, SESSION, MINOR_FAULTS, WAITED_FOR, RESIDENT = 0, 1, 3, 7, 13, 21
 """Places in what :func:`stat_of` returns. ``WAITED_FOR`` and the next one hold the ticks of children that
 were waited for: in user mode, in system mode."""
@@ -60,6 +58,12 @@ def family_of(pid: int) -> list[int]:
     return found
 
 
+def resident_bytes(pid: int) -> int:
+    """Return the bytes of all resident pages of a process, shared ones too; 0 when it is gone."""
+    stat = stat_of(pid)
+    return int(stat[RESIDENT]) * _PAGE_BYTES if stat else 0
+
+
 def own_bytes(pid: int) -> int:
     """Return the bytes of anonymous and shared memory of a process; shared pages are divided among sharers.
 
@@ -70,7 +74,7 @@ def own_bytes(pid: int) -> int:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
         return sum(int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith(_COUNTED))
     except (OSError, ValueError):
-        return _resident_bytes(pid)
+        return _anonymous_bytes(pid)
 
 
 def unnamed_bytes(pids: Iterable[int]) -> int:
@@ -100,7 +104,7 @@ def status_bytes(pid: int, name: str) -> int | None:
     return None
 
 
-def _resident_bytes(pid: int) -> int:
+def _anonymous_bytes(pid: int) -> int:
     try:
         _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
     except (OSError, ValueError):
@@ -116,17 +120,3 @@ def folder_bytes(folder: str) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(path, name)).st_blocks * 512
     return total
-
-
-def excess(limits: ProcessLimits, pid: int, scratch: str) -> str | None:
-    """Return in words what a process and its descendants hold too much of, as no kernel limit counts it."""
-    if limits.total_bytes is not None or limits.processes is not None:
-        family = family_of(pid)
-        held = sum(own_bytes(one) for one in family) + unnamed_bytes(family)
-        if limits.total_bytes is not None and held > limits.total_bytes:
-            return f"its processes hold {held / 2**30:.1f} GiB, {limits.total_bytes / 2**30:.1f} are allowed"
-        if limits.processes is not None and len(family) > limits.processes:
-            return f"it has {len(family)} processes, {limits.processes} are allowed"
-    if limits.scratch_bytes is not None and folder_bytes(scratch) > limits.scratch_bytes:
-        return f"it wrote more than {limits.scratch_bytes / 2**20:.0f} MiB to its scratch directory"
-    return None

@@ -51,8 +51,8 @@ N_NAMED = 4
 """Most differences that one message names."""
 FRAUD = (" was replaced", " was exchanged")
 """Ends of the changes that no honest candidate makes: to functions that judge it."""
-STARVED_SHARE = 0.5
-"""A process whose threads waited for a core at least as long as they worked may be late for that alone."""
+IDLE_SHARE = 0.5
+"""A process that used less processor time than this share of a time limit may be late for want of a core."""
 MALFORMED = "the worker's answer is malformed"
 NO_TIME = "the worker reported something that is not a time"
 SCRAMBLED = 0x5A
@@ -73,7 +73,8 @@ class Failure(Exception):
     ) -> None:
         """``check`` may be left out where the status implies it (``STATUS_CHECK``).
 
-        ``is_by_clock``: only a duration shows this failure, so a busy machine may have caused it.
+        ``is_by_clock``: only a duration shows this failure, so a busy machine may have caused it; or the
+        process was killed, as where memory is short.
         """
         super().__init__(detail)
         self.status, self.detail, self.log = status, detail, log
@@ -555,10 +556,13 @@ class CandidateProcess:
         except ChildLate as error:
             raise Failure(
                 Status.TIMEOUT, f"{op}: {error}", self.child.log_tail(),
-                is_by_clock=error.waited_share >= STARVED_SHARE,
+                is_by_clock=error.cpu_s - self.watch.entered_s < IDLE_SHARE * error.timeout_s,
             ) from error  # fmt: skip
         except ChildDied as error:
-            raise Failure(Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail()) from error
+            raise Failure(
+                Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail(),
+                is_by_clock=error.may_be_killed,
+            ) from error  # fmt: skip
         except ChildError as error:
             raise MachineError(f"worker: {error}") from error
 

@@ -198,7 +198,7 @@ def _watch(
     """Start the command and end with it; whatever happens, nothing that it started is left."""
     # lazy: as above
     from kernelwright.referee.sandbox import calls
-    from kernelwright.referee.sandbox.processes import excess
+    from kernelwright.referee.sandbox.excess import excess
     from kernelwright.referee.sandbox.tiers import Tier
 
     calls.adopt_orphans()

@@ -1,10 +1,11 @@
-"""What only clocks show counts only if several processes, one after the other, show it."""
+"""What only clocks show, or a kill, counts only if several processes, one after the other, show it."""
 
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
+from kernelwright.core.evaluation import Status
 from kernelwright.referee.session.candidate_process import Failure
 from kernelwright.referee.session.dossier import Dossier
 
@@ -13,6 +14,8 @@ CONFIRMED_AFTER_S = (0.2, 1.0)
 threads that share a core, because another process holds the second core, make every call five times as long
 for seconds. A candidate that cheats is found in every process. Where the threads of the process in which it
 was found hardly waited for a core there was no such other process, and so there is no pause."""
+ONCE = (Status.TIMEOUT, Status.CRASHED)
+"""What one further process shows, too, counts: it takes a whole time limit, or memory that was short."""
 QUIET_SHARE = 0.04
 """Threads that waited for a core in a smaller share of their time than this were not disturbed."""
 
@@ -50,7 +53,8 @@ class Confirmation:
                 return judge()
             except Failure as failure:
                 kind = _kind_of(failure)
-                if not failure.is_by_clock or self.is_seen_enough(kind):
+                is_enough = self._seen[kind] > 0 if failure.status in ONCE else self.is_seen_enough(kind)
+                if not failure.is_by_clock or is_enough:
                     raise
                 pause_s = CONFIRMED_AFTER_S[self._seen[kind]]
                 self._seen[kind] += 1

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import BARE, ProcessLimits, Sandbox, Tier, bubblewrap, calls
 from kernelwright.referee.sandbox.account import open_account
 from kernelwright.referee.sandbox.choose import foresee, from_json, require
+from kernelwright.referee.sandbox.excess import excess
 from kernelwright.referee.sandbox.limits import DESCRIPTORS, PROCESSES, THREADS_EACH
 from kernelwright.referee.sandbox.pid_handshake import first_word, listening_pair
 from kernelwright.referee.sandbox.processes import (
@@ -31,7 +32,6 @@ from kernelwright.referee.sandbox.processes import (
     MINOR_FAULTS,
     PARENT,
     RESIDENT,
-    excess,
     family_of,
     stat_of,
     state_of,
@@ -44,7 +44,6 @@ from kernelwright.referee.session.call_records import can_read
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.zygote_process import ZygoteProcess, describe_exit
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.timing.pinning import waited_share
 from kernelwright.referee.worker import wire
 from kernelwright.referee.worker.wire import Message
 
@@ -83,18 +82,19 @@ class ChildError(Exception):
 class ChildDied(ChildError):
     """The process ended; ``how`` names the signal or the exit code."""
 
-    def __init__(self, how: str) -> None:
+    def __init__(self, how: str, *, may_be_killed: bool = False) -> None:
         super().__init__(how)
-        self.how = how
+        self.how, self.may_be_killed = how, may_be_killed
+        """By somebody else, who may be the kernel where memory is short; or the process has killed itself."""
 
 
 class ChildLate(ChildError):
     """No answer in time; the process group has been killed."""
 
-    def __init__(self, timeout_s: float, waited_share: float) -> None:
+    def __init__(self, timeout_s: float, cpu_s: float) -> None:
         super().__init__(f"no answer within {timeout_s:.3g} s")
-        self.waited_share = waited_share
-        """Of the time of the process's threads; see ``waited_share`` in ``timing/pinning.py``."""
+        self.timeout_s, self.cpu_s = timeout_s, cpu_s
+        """Time limit, and processor time of the process and all that it started, since its start."""
 
 
 class ChildRefused(ChildError):
@@ -121,7 +121,7 @@ class Child:
         self._ended_because = ""
         self._reaped: int | None = None
         """The exit code, once the child has ended and if the zygote knows the code."""
-        self._ending = threading.Lock()
+        self._ending, self._stopping = threading.Lock(), threading.RLock()
         self.is_alive = True
         self._queue: CallQueue | None = None
         self.generator_at = 0
@@ -137,7 +137,12 @@ class Child:
 
     def stopped(self) -> contextlib.AbstractContextManager[None]:
         """Stop the process and everything that it started, while the context lasts."""
-        return stopped(self.pid, lambda: family_of(self._keeper))
+        return self._held_still()
+
+    @contextlib.contextmanager
+    def _held_still(self) -> Iterator[None]:
+        with self._stopping, stopped(self.pid, lambda: family_of(self._keeper)):
+            yield
 
     @property
     def keeper(self) -> int:
@@ -233,15 +238,16 @@ class Child:
             self.call(FAILURE, timeout_s)
 
     def _late(self, timeout_s: float) -> ChildLate:
-        share = waited_share(self.pid)
+        cpu_s = self.account.seconds()
         self.kill()
-        return ChildLate(timeout_s, share)
+        return ChildLate(timeout_s, cpu_s)
 
     def _died(self) -> Exception:
         how = self.kill()
         if self._reaped is None and (ended := self._zygote.how_it_ended()):
             return MachineError(ended)
-        return ChildDied(how)
+        may_be_killed = self._reaped == -signal.SIGKILL and not self._ended_because
+        return ChildDied(how, may_be_killed=may_be_killed)
 
     def require_there(self) -> None:
         """Raise as ``call`` where the process has ended; asks nothing of one that is there, or stopped."""
@@ -280,7 +286,14 @@ class Child:
     def check_limits(self) -> None:
         """End the process if it and its descendants hold more than they may, as no kernel limit counts it."""
         is_watched = self.is_alive and not self._ended_because
-        problem = excess(self._limits, self._keeper, self._scratch) if is_watched else None
+        if not is_watched:
+            return
+        may_stop = self._stopping.acquire(blocking=False)
+        try:
+            problem = excess(self._limits, self._keeper, self._scratch, is_held=not may_stop)
+        finally:
+            if may_stop:
+                self._stopping.release()
         with self._ending:
             if problem and self.is_alive:
                 self._ended_because = f"was killed: {problem}"
@@ -335,6 +348,7 @@ class Launcher:
         """Folder for the scratch directories of the second zygote's children, who can write nowhere else."""
         self._sandbox: Sandbox | None = None
         self._children: weakref.WeakSet[Child] = weakref.WeakSet()
+        self._listing = threading.Lock()
         self._loop: Path | None = None
         self._is_closed = threading.Event()
         self._watch: threading.Thread | None = None
@@ -468,7 +482,8 @@ class Launcher:
             zygote, pid, keeper, reply["keeper"], ours, log_fd, scratch, limits, may_group=may_group
         )
         child.is_host = kind == "host"
-        self._children.add(child)
+        with self._listing:
+            self._children.add(child)
         self._start_watch()
         return child
 
@@ -517,8 +532,13 @@ class Launcher:
     def _watch_children(self) -> None:
         """Check the children's limits every ``WATCH_S`` seconds until the launcher is closed."""
         while not self._is_closed.wait(WATCH_S):
-            for child in list(self._children):
+            for child in self._all_children():
                 child.check_limits()
+
+    def _all_children(self) -> list[Child]:
+        """Return the children; others may be added meanwhile."""
+        with self._listing:
+            return list(self._children)
 
     def run_compiler(self, command: Sequence[str], work: Path, timeout_s: float) -> Ran:
         """Run a compiler on ``work/kernel.cpp`` in the sandbox and put its results into ``work``.
@@ -560,14 +580,14 @@ class Launcher:
 
     def abandon(self) -> None:
         """End the processes of candidates and compilers; may be called while another thread waits for one."""
-        for child in list(self._children):
+        for child in self._all_children():
             if not child.is_host:
                 child.abandon()
 
     def close(self) -> None:
         """End every child, then the zygotes. If this never runs, the kernel ends them with this process."""
         self._is_closed.set()
-        for child in list(self._children):
+        for child in self._all_children():
             child.kill()
         if self._sandbox is not None and self._sandbox.tier is Tier.LIMITS:
             calls.set_dumpable(True)

@@ -113,7 +113,8 @@ def _growth(side: CandidateProcess | ReferenceProcess, call: Callable[[], object
     if before is None or after is None or own is None or side.empty_bytes is None:
         return None
     kept = max(own - side.empty_bytes, 0)
-    return kept + max(after - before - ((files_after or 0) - (files_before or 0)), 0)
+    files = max((files_after or 0) - (files_before or 0), 0)  # the system may take pages of files back
+    return kept + max(after - before - files, 0)
 
 
 def _reset_peak(pid: int) -> bool:

@@ -104,9 +104,10 @@ static int await(Queue* q, u32 target, i64 deadline, int sock) {
         store(&q->parent_sleeps, 1);
         if ((int32_t)(load(&q->done) - target) >= 0) break;
         sleep_on(&q->parent_sleeps, 20000000);
+        if ((int32_t)(load(&q->done) - target) >= 0) break;
         if (now() > deadline) return LATE;
         pollfd p = {sock, POLLRDHUP, 0};
-        if ((int32_t)(load(&q->done) - target) < 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP)))
+        if (poll(&p, 1, 0) > 0 && (int32_t)(load(&q->done) - target) < 0 && (p.revents & (POLLRDHUP | POLLHUP)))
             return GONE;
     }
     store(&q->parent_sleeps, 0);
