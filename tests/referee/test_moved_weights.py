@@ -1,6 +1,6 @@
 """One element of the weights changes while a series of calls goes on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import resources
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.task import Task
 from kernelwright.referee.checks import moved as moved_check
+from kernelwright.referee.session.call_queue import WRITES
 from kernelwright.referee.session.calls import MOVABLE_CALLS, Made, change_between
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import ONE_ELEMENT, InputSample, SampleKey, WeightState
@@ -22,6 +23,7 @@ from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.session.sample_maker import NonFinite
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.weight_moves import WeightMoves
+from kernelwright.referee.worker.layouts import Slot
 
 SLOTS = {
     name: {"dtype": "float32", "shape": [2, 4], "stride": [4, 1], "offset": offset}
@@ -53,7 +55,7 @@ class Maker:
         pass
 
     def element(self, name: str, at: tuple[int, ...]) -> Any:
-        return np.zeros(4, np.uint8) if self.is_alone else None
+        return [np.zeros(4, np.uint8)] if self.is_alone else []
 
     def draw_on(self, draw: InputSample, state: WeightState) -> InputSample:
         if not self.is_finite:
@@ -147,10 +149,10 @@ def test_without_time_only_the_first_is_made() -> None:
     assert len(maker.seen) == 1
 
 
-def live(**offsets: int) -> LiveWeights:
+def live(slots: Mapping[str, Slot] = SLOTS, /, **offsets: int) -> LiveWeights:
     """Return the weights of a process whose parameters begin there."""
-    layout: Any = SimpleNamespace(state=SLOTS, buffers=dict, state_bytes=128)
-    state = {name: SLOTS[name] | {"offset": offset} for name, offset in offsets.items()}
+    layout: Any = SimpleNamespace(state=slots, buffers=dict, state_bytes=128)
+    state = {name: slots[name] | {"offset": offset} for name, offset in offsets.items()}
     told = {"state": state, "ranges": {}}
     weights = LiveWeights(lambda op, *args, **fields: told, layout, is_apart=False)
     weights.write(base())
@@ -173,10 +175,23 @@ def test_a_change_is_written_where_the_process_has_its_weights_and_put_back() ->
 
 
 def test_an_element_that_two_tensors_share_does_not_change() -> None:
-    assert live(weight=0, mean=32).element("weight", (1, 3)) is not None
+    assert len(live(weight=0, mean=32).element("weight", (1, 3))) == 1
     shared = live(weight=0, mean=16)
-    assert shared.element("weight", (0, 3)) is not None
-    assert shared.element("weight", (1, 0)) is None
+    assert shared.element("weight", (0, 3))
+    assert not shared.element("weight", (1, 0))
+
+
+@pytest.mark.parametrize(("offset", "n_places"), [(0, 1), (64, 2)])
+def test_tied_parameters_change_together_wherever_a_process_keeps_them(offset: int, n_places: int) -> None:
+    tied = SLOTS | {"again": SLOTS["weight"]}
+    weights = live(tied, weight=0, again=offset, mean=32)
+    state, some = base(), moves(Maker())
+    some.prepare([draw := sample(state)], 1.0)
+    moved = some.pick([draw])
+    assert moved is not None and all(len(weights.element("again", at)) == n_places for at in [(0, 0), (1, 3)])
+    move = moved.live(weights, lambda at: True)
+    most = len(moved.elements) * n_places <= WRITES
+    assert (move is not None) is most and (move is None or len(move.writes) == len(moved.elements) * n_places)
 
 
 def failing(results: SharedMemory, outputs: str) -> Failure:

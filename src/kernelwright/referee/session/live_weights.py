@@ -65,20 +65,27 @@ class LiveWeights:
         for name, slot in slots.items():
             view_of(into, slot)[...] = view_of(self._memory, self._own[name])
 
-    def element(self, name: str, at: tuple[int, ...]) -> npt.NDArray[np.uint8] | None:
-        """Return the bytes of one element where the state lay when it was last written.
+    def element(self, name: str, at: tuple[int, ...]) -> list[npt.NDArray[np.uint8]]:
+        """Return the bytes of one element wherever they lay when the state was last written.
 
-        None where the element has no place yet, or where it shares its place with another one.
+        There are several places where the reference ties tensors and the module does not. There is none
+        where the element has no place yet, or where it shares its place with one that is not tied to it.
         """
         if not self._is_mapped or self._is_apart:
-            return None
-        slot = self._own[name]
-        one = view_of(self._memory, slot)[tuple(slice(i, i + 1) for i in at)]
-        is_spread = all(step or size <= 1 for size, step in zip(slot["shape"], slot["stride"], strict=True))
-        others = (view_of(self._memory, other) for key, other in self._own.items() if key != name)
-        if not is_spread or any(np.shares_memory(one, other) for other in others):
-            return None
-        return one.reshape(1).view(np.uint8)
+            return []
+        tied = {key for key, slot in self._layout.items() if slot == self._layout[name]}
+        index = tuple(slice(i, i + 1) for i in at)
+        found: dict[int, npt.NDArray[np.uint8]] = {}
+        for slot in (self._own[key] for key in tied):
+            one = view_of(self._memory, slot)[index]
+            pairs = zip(slot["shape"], slot["stride"], strict=True)
+            others = (view_of(self._memory, other) for key, other in self._own.items() if key not in tied)
+            if not all(step or size <= 1 for size, step in pairs):
+                return []
+            if any(np.shares_memory(one, other) for other in others):
+                return []
+            found.setdefault(one.ctypes.data, one.reshape(1).view(np.uint8))
+        return list(found.values())
 
     def _ready(self) -> None:
         if not self._is_mapped:

@@ -145,8 +145,8 @@ class DrawMaker:
         """Load a weight sample into the reference."""
         self._weights.write(state, slots)
 
-    def element(self, name: str, at: tuple[int, ...]) -> npt.NDArray[np.uint8] | None:
-        """Return the bytes of one element of the reference's weights; see LiveWeights.element."""
+    def element(self, name: str, at: tuple[int, ...]) -> list[npt.NDArray[np.uint8]]:
+        """Return where the bytes of one element of the reference's weights lie; see LiveWeights.element."""
         return self._weights.element(name, at)
 
     def fetch_state(self, slots: Mapping[str, Slot]) -> TensorMemory:

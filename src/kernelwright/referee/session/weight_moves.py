@@ -39,7 +39,7 @@ class WeightMoves:
         self._made: dict[tuple[str, str], MovedWeights] = {}
         """By the names of base and parameter."""
         self._useless: set[tuple[str, str]] = set()
-        """Those after which the reference is not finite, or which another tensor shares."""
+        """Those after which the reference is not finite, or which an untied tensor shares."""
         self._is_hard = layout.state_bytes > HEAVY_BYTES or eager_ms > SLOW_MS
         fitting = MOST_BYTES // max(3 * maker.output_bytes, 1)
         self._room = 0 if is_frozen else max(3, min(MOST_SAMPLES, fitting))
@@ -86,7 +86,7 @@ class WeightMoves:
     def _add(self, moved: MovedWeights, draw: InputSample) -> bool:
         """Have reference and oracle run on a sample after the change; False where that says nothing."""
         self._maker.load_state(moved.base)
-        if any(self._maker.element(moved.name, at) is None for at, _, _ in moved.elements):
+        if not all(self._maker.element(moved.name, at) for at, _, _ in moved.elements):
             self._useless.add((moved.base.name, moved.name))
             return False
         try:
