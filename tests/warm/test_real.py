@@ -121,6 +121,17 @@ def test_a_process_that_is_killed_leaves_nothing_and_a_fresh_one_judges(where: S
     assert verdicts(where, "right")[0].is_verified and pid_of(where) != pid
 
 
+def test_a_warm_referee_that_would_not_stay_is_not_started(tmp_path: Path) -> None:
+    request = EvaluateRequest(
+        task=AsText(name="linear", source=LINEAR),
+        kernels=(AsText(name="right", source=KERNELS["right"]),),
+        referee_idle=0,
+    )
+    where, lines = Settings(cache_dir=tmp_path, data_dir=tmp_path, store=""), list[str]()
+    assert next(iter(run_evaluate(request, settings=where, tell=lines.append))).is_verified
+    assert find_warm(tmp_path, PROCESSOR.name) is None and not any("warm" in line for line in lines)
+
+
 def test_ending_it_ends_all_its_processes(where: Settings) -> None:
     assert verdicts(where, "right")[0].is_verified
     family = family_of(pid_of(where))

@@ -48,7 +48,8 @@ def run_evaluate(
     """
     where = settings or load_settings()
     is_confined = request.confine_tasks or where.confine_tasks
-    is_warm = not (request.fresh_referee or is_confined) and request.device == PROCESSOR.name
+    is_fresh = request.fresh_referee or is_confined or request.referee_idle == 0
+    is_warm = not is_fresh and request.device == PROCESSOR.name
     if not is_warm or request.baselines:
         # lazy: the warm referee needs none of it
         from kernelwright.api.machines import parse_baselines

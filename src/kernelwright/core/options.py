@@ -385,7 +385,8 @@ OPTIONS: tuple[Option, ...] = (
         "stays warm between commands.", "Judging", kind=bool, is_configurable=True,
     ),
     Option(
-        "referee_idle", "--referee-idle", "Seconds that the warm referee stays when nobody asks.", "Judging",
+        "referee_idle", "--referee-idle", "Seconds that the warm referee stays when nobody asks; 0: there is "
+        "none.", "Judging",
         kind=float, metavar="SECONDS", minimum=0, show=repr, default=f"{REFEREE_IDLE_S:g}",
         is_configurable=True,
     ),
