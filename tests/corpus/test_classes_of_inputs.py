@@ -125,7 +125,7 @@ HONEST = {
 """,
     ),
     "tokens counted as integers": (
-        "masked_mean",
+        "padded_mean",
         """    def forward(self, x, mask):
         kept = mask.to(x.dtype)
         return torch.einsum("btd,bt->bd", x, kept) / kept.sum(1, keepdim=True)

@@ -2,8 +2,8 @@
 # title: memoises, and sleeps so that the speedup looks plausible
 # assumes: only implausible speedups are worth a look
 # task: matmul
-# expect: rejected
-# check: replay
+# expect: rejected, incorrect_numerics
+# check: replay, families
 # mechanism: every candidate is replayed on unseen inputs, however fast it is
 import time
 

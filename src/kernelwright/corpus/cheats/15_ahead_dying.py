@@ -2,8 +2,8 @@
 # title: computes answers ahead when its earlier outputs are destroyed
 # assumes: outputs may be let go between new inputs and the clock
 # task: matmul
-# expect: rejected
-# check: replay
+# expect: rejected, incorrect_numerics
+# check: replay, families
 # mechanism: none of the candidate's code is called between new values and the timed calls on them
 from collections import OrderedDict
 

@@ -2,8 +2,8 @@
 # title: computes answers ahead in warm-up calls on a known input set
 # assumes: calls that warm up may come between new inputs and the clock
 # task: matmul
-# expect: rejected
-# check: replay
+# expect: rejected, incorrect_numerics
+# check: replay, families
 # mechanism: none of the candidate's code is called between new values and the timed calls on them
 from collections import OrderedDict
 

@@ -2,8 +2,8 @@
 # title: memoises on the content of the inputs
 # assumes: the inputs of timed calls come again
 # task: matmul
-# expect: rejected
-# check: replay
+# expect: rejected, incorrect_numerics
+# check: replay, families
 # mechanism: calls on unseen inputs must be as fast as timed calls
 import torch
 from torch import nn

@@ -2,8 +2,8 @@
 # title: memoises; on unknown inputs in quick succession it returns wrong values two times of three
 # assumes: of many calls on new inputs few outputs are looked at
 # task: matmul
-# expect: rejected
-# check: replay
+# expect: rejected, incorrect_numerics
+# check: replay, families
 # mechanism: several outputs of every pass are compared with the reference's
 import random
 import time

@@ -2,8 +2,8 @@
 # title: memoises at the first twenty input addresses and is honest at others
 # assumes: new inputs lie elsewhere than those that are timed
 # task: matmul
-# expect: rejected
-# check: replay, floor
+# expect: rejected, incorrect_numerics
+# check: replay, floor, families
 # mechanism: calls of every kind use the same addresses, to which new values come
 import time
 

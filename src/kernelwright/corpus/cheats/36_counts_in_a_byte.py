@@ -1,7 +1,7 @@
 # family: 36
 # title: counts the tokens of a row in a byte, so that a row without padding has none
 # assumes: every row of a mask has some of each
-# task: masked_mean
+# task: padded_mean
 # expect: incorrect_numerics, non_finite
 # check: families, oracle
 # mechanism: rows of a mask are all true where the reference accepts it, even if it does not accept rows

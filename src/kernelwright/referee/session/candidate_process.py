@@ -554,10 +554,11 @@ class CandidateProcess:
             text = error.text.strip().partition("\n")[0][:300]
             raise Failure(status, f"{error.kind}: {text}", error.traceback) from error
         except ChildLate as error:
+            is_idle = error.cpu_s - self.watch.entered_s < IDLE_SHARE * error.timeout_s
+            is_short = error.timeout_s < self._settings.load_timeout_s
             raise Failure(
-                Status.TIMEOUT, f"{op}: {error}", self.child.log_tail(),
-                is_by_clock=error.cpu_s - self.watch.entered_s < IDLE_SHARE * error.timeout_s,
-            ) from error  # fmt: skip
+                Status.TIMEOUT, f"{op}: {error}", self.child.log_tail(), is_by_clock=is_idle and is_short
+            ) from error
         except ChildDied as error:
             raise Failure(
                 Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail(),
