@@ -7,6 +7,7 @@ import pickle
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import kernelwright
 from kernelwright.core.errors import TaskError
 from kernelwright.delivery.making import Delivery
+from kernelwright.delivery.runtime.module import ModuleState
 
 SHAPE = (4, 6, 32)
 
@@ -230,6 +232,36 @@ def test_a_default_device_or_type_is_not_the_kernel_s(fast: Any, m: Any) -> None
     finally:
         torch.set_default_dtype(torch.float32)
     assert ran(fast) == (0, 2)
+
+
+class Thirds(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x / 3)
+
+
+def test_a_compiled_module_heeds_the_default_type(tmp_path: Path) -> None:
+    numbers = torch.arange(32).view(4, 8)
+    compiled = torch.compile(delivered(Thirds(), (numbers,), tmp_path).module, backend="eager")
+    with torch.no_grad():
+        assert compiled(numbers).dtype is torch.float32
+        torch.set_default_dtype(torch.float64)
+        try:
+            assert compiled(numbers).dtype is torch.float64
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert compiled(numbers).dtype is torch.float32
+
+
+def test_strides_of_axes_of_size_one_take_no_second_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = delivered(Thirds(), (torch.randn(1, 1, 8),), tmp_path).module
+    last = torch.randn(1, 32, 8)[:, -1:, :]
+    with torch.no_grad():
+        fast(torch.randn(1, 1, 8))
+        monkeypatch.setattr(ModuleState, "bind", lambda *args: pytest.fail("looked again"))
+        torch.testing.assert_close(fast(last), torch.tanh(last / 3))
+        assert ran(fast) == (2, 0)
 
 
 def test_gradients_are_the_original_s_and_said_once(fast: Any, m: Any) -> None:

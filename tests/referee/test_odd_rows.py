@@ -175,7 +175,8 @@ def test_redrawn_integers_keep_range_order_and_distinctness(values: list[int], s
     x = torch.tensor(values)
     redraw_integers(x, generator(seed))
     least = min(values) if len(set(values)) > 1 else min(values[0], 1)
-    assert int(x.min()) >= least and int(x.max()) <= max(values)
+    most = max(values) if any(values) else 1
+    assert int(x.min()) >= least and int(x.max()) <= most
     if len(values) > 2 and sorted(values) == values and len(set(values)) > 1:
         assert x.tolist() == sorted(x.tolist())
     if len(set(values)) == len(values) > 1:
@@ -417,6 +418,7 @@ def test_full_and_empty_rows_of_masks_are_those_of_either_value() -> None:
         (lambda x: torch.nn.functional.one_hot(x, 9), torch.randint(9, (4,)), False),
         (lambda x: (x[:, None] == torch.arange(9)).float(), torch.randint(9, (4,)), False),
         (lambda x: torch.ones(9)[x], torch.randint(9, (4,)), False),
+        (lambda x: x.clamp(min=0).float() * 0.5, torch.randint(9, (4, 4)), True),
         (lambda x: 1 << x, torch.randint(9, (4,)), False),
     ],
 )
@@ -435,6 +437,31 @@ def test_wide_integers_fit_their_type(dtype: torch.dtype) -> None:
     x = torch.zeros(256, dtype=dtype)
     redraw_integers(x, generator(), WIDE)
     assert int(x.max()) > 100 and (dtype is torch.uint8 or int(x.min()) < -100)
+
+
+def test_a_single_flag_is_also_the_other_one() -> None:
+    flag = torch.tensor(True)
+    accepted = ask(lambda x, flag: torch.where(flag, x.tanh(), x), torch.randn(4, 8), flag)
+    moved = [torch.randn(4, 8), flag.clone()]
+    change_sample(moved, "odd_rows", 0, Keeping.NOTHING, generator(), accepted)
+    assert not bool(moved[1])
+
+
+@pytest.mark.parametrize(("n_kinds", "seen"), [(2, {0, 1}), (1, {0})])
+def test_integers_that_are_all_zero_are_also_one_where_that_is_accepted(n_kinds: int, seen: set[int]) -> None:
+    table, kinds = torch.randn(n_kinds, 4), torch.zeros(4, 8, dtype=torch.int64)
+    accepted = ask(lambda at: torch.nn.functional.embedding(at, table), kinds)
+    moved = [kinds.clone()]
+    change_sample(moved, "odd_rows", 0, Keeping.NOTHING, generator(), accepted)
+    assert set(moved[0].flatten().tolist()) == seen
+
+
+def test_integers_of_rows_of_zero_and_one_are_masks() -> None:
+    mask = (torch.arange(8) < torch.randint(1, 8, (64, 1), generator=generator())).long()
+    accepted = ask(lambda x, m: (x * m).sum(1) / m.sum(1).clamp(min=1), torch.randn(64, 8), mask)
+    moved = [torch.randn(64, 8), mask.clone()]
+    change_sample(moved, "few_odd_rows", 0, Keeping.NOTHING, generator(), accepted)
+    assert bool((moved[1] == 0).all(1).any()) and bool((moved[1] == 1).all(1).any())
 
 
 def test_positions_are_shifted_and_shuffled_where_the_reference_takes_them() -> None:

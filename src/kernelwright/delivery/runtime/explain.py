@@ -53,6 +53,11 @@ def state_cause(contract: Contract) -> Cause | None:
                 "autocast is on, and the kernel was verified without",
                 "call it under torch.autocast(..., enabled=False) if its own precision is wanted",
             )
+    return global_cause(contract)
+
+
+def global_cause(contract: Contract) -> Cause | None:
+    """Return what of the state that is global, and that tracers see too, is not as it was verified."""
     if str(torch.get_default_dtype()) != f"torch.{contract.default_dtype}":
         return Cause("default dtype", f"the default dtype is {torch.get_default_dtype()}")
     if any(GLOBAL_HOOKS):

@@ -335,7 +335,7 @@ class _Generator:
         *,
         is_weight: bool = False,
     ) -> str:
-        """A tensor's facts, the strides as numbers: slower code decides about those that mean the same."""
+        """A tensor's facts; slower code decides about strides of empty tensors, which mean nothing."""
         device = f"{value}.is_{facts.device}"
         if not hasattr(torch.Tensor, f"is_{facts.device}"):
             device = f"{value}.device.type == {facts.device!r}"
@@ -349,12 +349,22 @@ class _Generator:
         if is_weight and is_dense(facts):
             same += f" and {value}.is_contiguous()"
         else:
-            same += f" and {value}.stride() == {_sizes(facts.stride, extents)}"
+            same += self._strides(value, facts, extents)
         if not is_weight and 0 not in facts.shape:
             same += f" and {value}.data_ptr()"  # zero tensors, and those of functorch, have none
         if _may_negate(facts):
             same += f" and not {value}.is_neg()"
         return f"{same} and not {value}.is_conj()" if "complex" in facts.dtype else same
+
+    def _strides(self, value: str, facts: TensorFacts, extents: Mapping[str, str]) -> str:
+        """Those of axes of size 1 mean nothing: a slice of one row has others than a row has."""
+        if 1 not in facts.shape:
+            return f" and {value}.stride() == {_sizes(facts.stride, extents)}"
+        return "".join(
+            f" and {value}.stride({axis}) == {_size(stride, extents)}"
+            for axis, (size, stride) in enumerate(zip(facts.shape, facts.stride, strict=True))
+            if size != 1
+        )
 
     def _case(self, case: Case) -> str:
         """A call is one that was verified, and needs no gradients that the kernel does not compute."""

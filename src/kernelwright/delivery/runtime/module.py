@@ -28,7 +28,15 @@ from .contract import (
     weights_of,
 )
 from .described import ORIGINAL, OWN
-from .explain import call_cause, case_number, held_tensors, is_fake, module_cause, state_cause
+from .explain import (
+    call_cause,
+    case_number,
+    global_cause,
+    held_tensors,
+    is_fake,
+    module_cause,
+    state_cause,
+)
 from .guards import Guards, Held, generate, needs_gradients, version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
 from .operator import operator_of, teach_operators
@@ -102,7 +110,7 @@ class ModuleState:
         """Say whether a module is as verified, for a tracer."""
         contract = self.kernel.contract
         with _disable_current_modes():
-            is_verified = module_cause(contract, module, self.pinned) is None
+            is_verified = (global_cause(contract) or module_cause(contract, module, self.pinned)) is None
         if is_verified:
             parts, referred = dict(parts_of(module)), referred_to(self.pinned)
             self.seen = tuple(_held(contract, parts, wanted, referred) for wanted in layout)

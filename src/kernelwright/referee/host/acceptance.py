@@ -71,9 +71,10 @@ LOOKS_UP = frozenset({"embedding", "gather", "index", "index_select", "take"})
 OF_NUMBERS = frozenset(
     {
         "_to_copy", "_unsafe_view", "abs", "add", "addmm", "alias", "amax", "amin", "as_strided", "baddbmm",
-        "bmm", "cat", "clone", "copy", "cumsum", "detach", "div", "dot", "expand", "lift_fresh", "maximum",
-        "mean", "minimum", "mm", "mul", "mv", "neg", "permute", "reshape", "rsub", "select", "slice",
-        "square", "squeeze", "stack", "sub", "sum", "t", "transpose", "unsqueeze", "view",
+        "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "copy", "cumsum", "detach", "div", "dot",
+        "expand", "lift_fresh", "maximum", "mean", "minimum", "mm", "mul", "mv", "neg", "permute", "relu",
+        "reshape", "rsub", "select", "sign", "slice", "square", "squeeze", "stack", "sub", "sum", "t",
+        "transpose", "unsqueeze", "view",
     }
 )  # fmt: skip
 """Operations that take integers as numbers."""
@@ -238,7 +239,7 @@ class Asking:
         """Return the styles in which a mask or integers may be redrawn."""
         found: set[int] = set()
         takes = partial(self._takes, i, may_repeat=not trace.overwrites)
-        is_integer = _is_integer(self._values[i])
+        is_integer = not is_mask(self._values[i])
         if is_integer and are_in_a_row(self._values[i]):
             found = {style for style in (SHIFTED, SHUFFLED)[: 1 + trace.is_index] if takes(style)}
             return self._told(i, found, found)

@@ -198,7 +198,7 @@ def redraw(
     x: torch.Tensor, style: int, generator: torch.Generator, *, may_repeat: bool, is_whole: bool = False
 ) -> None:
     """Redraw a mask or integers in place, in a style of ``host/redrawn.py``; ``is_whole``: in all rows."""
-    if x.dtype is torch.bool or x.is_floating_point():
+    if x.is_floating_point() or is_mask(x):
         redraw_mask(x, style, generator, share=1.0 if is_whole else FULL_SHARE)
     elif not x.is_complex():
         redraw_integers(x, generator, style, may_repeat=may_repeat)

@@ -24,11 +24,13 @@ WIDEST = {torch.int64: 1 << 15, torch.int32: 1 << 11, torch.int16: 1 << 11}
 
 
 def is_mask(x: torch.Tensor) -> bool:
-    """Tell whether an input says yes or no of each element: booleans, or floats of two values."""
+    """Tell whether an input says yes or no of each element: booleans, two floats, rows of 0 and 1."""
     if x.dtype is torch.bool:
         return True
-    if not x.is_floating_point() or x.numel() < 2:
+    if x.is_complex() or x.numel() < 2:
         return False
+    if not x.is_floating_point():
+        return x.ndim > 1 and int(x.min()) == 0 and int(x.max()) == 1
     first = x.reshape(-1)[0]
     others = x[x != first]
     return others.numel() > 0 and bool((others == others[0]).all())
@@ -43,7 +45,8 @@ def redraw_mask(
     enough: a row of which everything is masked has no softmax.
 
     Args:
-        x: booleans, or floats of two values.
+        x: as ``is_mask`` wants it. A single boolean becomes the other one, except in the styles ``RANDOM``
+            and ``EQUAL``, in which either may come.
         style: ``PADDED``: the ends of rows differ from their beginnings, one length for each first index;
             ``RANDOM``: with the share as drawn; ``UNEVEN``: also, but in some rows all values are the same;
             ``EQUAL``: in all rows together; ``FULL`` and ``EMPTY``: as drawn, but some rows are all true, or
@@ -51,7 +54,10 @@ def redraw_mask(
         generator: of the choices.
         share: of the rows that are ``FULL`` or ``EMPTY``.
     """
-    if x.numel() == 0 or x.ndim == 0:
+    if x.numel() == 0:
+        return
+    if x.ndim == 0:
+        x.copy_(torch.randint(2, (), generator=generator) if style in (RANDOM, EQUAL) else ~x)
         return
     flat = x.reshape(-1)
     if style in (FULL, EMPTY):
@@ -88,6 +94,8 @@ def redraw_integers(
 ) -> None:
     """Redraw integers in place within their range; where all are the same, between zero or one and them.
 
+    Where all are zero, between zero and one.
+
     What is sorted stays sorted, and its ends stay. Where every value occurs once, every value still does,
     unless ``may_repeat`` and the style is ``UNEVEN`` or ``EQUAL``; numbers without a gap stay as they are.
     All this does not hold for ``WIDE``, ``SHIFTED`` and ``SHUFFLED``.
@@ -107,7 +115,8 @@ def redraw_integers(
     if is_distinct and not repeats:
         new = flat[torch.randperm(flat.numel(), generator=generator)]
     else:
-        low = min(low, int(style < UNEVEN)) if low == high else low
+        if low == high:
+            low, high = min(low, int(style < UNEVEN)), high or 1
         new = _drawn_between(low, high, flat.shape, style, generator).to(x.dtype)
     if is_sorted and not (is_distinct and not repeats):
         new = new.sort().values

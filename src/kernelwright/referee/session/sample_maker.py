@@ -31,7 +31,6 @@ from kernelwright.referee.session.input_samples import (
     FLAT_FAMILIES,
     FOLLOWING,
     NONFINITE,
-    ODD_FAMILIES,
     ONE_ELEMENT,
     RENEWED,
     TOUCHED,
@@ -212,7 +211,7 @@ class DrawMaker:
         try:
             self._host.make_calls([name])
         except TaskError as error:
-            if key.family not in (*ODD_FAMILIES, *FLAT_FAMILIES):
+            if key == SampleKey(key.family, key.variant) and key.family == "as_is":
                 raise
             raise NonFinite("the reference refuses it") from error
 
