@@ -5,7 +5,8 @@ from tests.referee.conftest import HEAD, judge
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Stage, Status
-from kernelwright.referee.session.referee import RefereeSession
+from kernelwright.core.task import Task
+from kernelwright.referee.session.referee import Referee, RefereeSession
 
 HONEST = "return torch.relu(x) * 2 + 1"
 
@@ -222,3 +223,22 @@ def test_an_error_cannot_write_to_the_terminal(pointwise: RefereeSession) -> Non
     evaluation = judge(pointwise, "raise ValueError('\\x1b[2J\\u202everified')")
     assert evaluation.status is Status.RUNTIME_ERROR
     assert "⟨ESC⟩[2J⟨U+202E⟩" in evaluation.detail and "\x1b" not in evaluation.log
+
+
+FACTOR = f"""{HEAD}
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.linalg.cholesky(x)
+def get_inputs():
+    x = torch.randn(8, 16, 16)
+    return [x @ x.transpose(1, 2) + 16 * torch.eye(16)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_family_that_the_reference_refuses_is_skipped(referee: Referee) -> None:
+    with referee.open(Task(name="factor", source=FACTOR)) as session:
+        evaluation = judge(session, "return torch.linalg.cholesky_ex(x).L")
+    assert evaluation.is_verified, evaluation.detail
+    assert "refuses" in evaluation.families_skipped["negated"]

@@ -272,7 +272,7 @@ def test_a_compact_view_has_every_element_once() -> None:
 
 def ask(
     function: object, *values: torch.Tensor, nonfinite: Nonfinite = Nonfinite.AUTO,
-    others: Values | None = None,
+    drawn_again: Values | None = None,
 ) -> AcceptedInputs:  # fmt: skip
     assert callable(function)
 
@@ -292,7 +292,7 @@ def ask(
     def double(tensors: Values) -> Values | None:
         return raw([x.double() if x.is_floating_point() else x for x in tensors])
 
-    questions = Questions(finite(raw), raw, finite(double), list(values), seed=3, others=others)
+    questions = Questions(finite(raw), raw, finite(double), list(values), seed=3, drawn_again=drawn_again)
     return Asking(questions).answer(nonfinite=nonfinite)
 
 
@@ -485,7 +485,7 @@ def test_inputs_that_are_always_drawn_alike_are_renewed_and_no_others() -> None:
     def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         return x + sum(one.float() for one in others)
 
-    accepted = ask(call, *values, others=[torch.randn(8), *values[1:]])
+    accepted = ask(call, *values, drawn_again=[torch.randn(8), *values[1:]])
     assert accepted.steady == {1, 2, 3}
     new = [value.clone() for value in values]
     change_sample(new, "renewed", 0, Keeping.NOTHING, generator(), accepted)
@@ -494,7 +494,9 @@ def test_inputs_that_are_always_drawn_alike_are_renewed_and_no_others() -> None:
     ]  # fmt: skip
     assert bool((new[1].diff() > 0).all()) and float(new[1].max()) <= 1.0
     assert bool((new[2].diff() == 1).all())
-    refused = ask(lambda x, t: (x + t).where(t[-1:] == 1, torch.nan), *values[:2], others=values[:2])
+    short = torch.randn(12)  # is asked for the farthest shift, so that no later one is refused
+    assert not ask(lambda x, at: x + short[at], values[0], at, drawn_again=[torch.randn(8), at]).steady
+    refused = ask(lambda x, t: (x + t).where(t[-1:] == 1, torch.nan), *values[:2], drawn_again=values[:2])
     assert not refused.steady
 
 

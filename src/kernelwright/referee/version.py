@@ -14,9 +14,9 @@ roundings, every second pair of a final is timed after its replay, and peak memo
 process on. In version 5 weights also change in the middle of series of calls and have large, tiny and zero
 elements, a search replays only who leads, and a final draws fewer samples with an oracle. In version 6 an
 image counts as one row where the reference convolves, so that Winograd's and Fourier's transforms pass.
-On a GPU, version 6 was mended without a new number, before anybody had figures of one to compare. Without a
-new number, too, it got samples that only wrong kernels fail (complex and tied weights, positions, wide
-integers, zeros, flags, full masks, odd elements right after ordinary ones), inputs that are renewed in the
-replay, and gates that are open while calls are timed: no time of a kernel that stays verified moves, and a
-new number waits until the figures of README are measured again.
+On a GPU, version 6 was mended without a new number, before anybody had figures of one to compare. It also
+got samples without a new number (complex and tied weights, positions, wide integers, zeros, flags, full
+masks, odd elements right after ordinary ones), inputs that are renewed in the replay, and timed weights
+that are not constant. They turn verdicts of wrong kernels only, and should move no time of an honest one,
+which is not measured. The next full measurement raises the number.
 """

@@ -147,7 +147,7 @@ class Verification:
             series = series[:1]
         self._n_checked += 1
         if draw.before is not None:
-            self._call_before(draw, series[0])
+            self._call_before(draw, draw.before, series[0])
         self._run(draw, series, keep=is_kept)
         for slot in self._last_sets:
             self._check_inputs(draw, worker.inputs_now(slot))
@@ -156,10 +156,10 @@ class Verification:
             self._kept.append(draw)
             self._check_apart(draw)
 
-    def _call_before(self, draw: InputSample, name: str) -> None:
+    def _call_before(self, draw: InputSample, before: TensorMemory, name: str) -> None:
         """Call on nearly the same inputs in the same memory: what is kept of them must not be used."""
         worker = self._contestant
-        worker.fill(name, draw.before or draw.inputs)
+        worker.fill(name, before)
         worker.run([name])
         worker.fill(name, draw.inputs)
         worker.load_state(draw.state, self._reference.layout.buffers())

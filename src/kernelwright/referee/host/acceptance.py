@@ -68,6 +68,7 @@ NOT_ASKED = "the reference is too slow to find out what it accepts"
 COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 OVERWRITES = frozenset({"scatter", "index_copy", "index_put", "_index_put_impl", "masked_scatter"})
 LOOKS_UP = frozenset({"embedding", "gather", "index", "index_select", "take"})
+"""Operations that take integers as places."""
 OF_NUMBERS = frozenset(
     {
         "_to_copy", "_unsafe_view", "abs", "add", "addmm", "alias", "amax", "amin", "as_strided", "baddbmm",
@@ -101,8 +102,8 @@ class Questions:
     """Inputs as drawn."""
     seed: int
     is_on_gpu: bool = False
-    others: Values | None = None
-    """Inputs as drawn another time; None: nobody looks which of them are always the same."""
+    drawn_again: Values | None = None
+    """Inputs of another draw; None: nobody looks which of them are always the same."""
 
 
 class Asking:
@@ -276,17 +277,17 @@ class Asking:
 
     def _find_steady(self) -> frozenset[int]:
         """Return the inputs that are the same in another draw and may be others, all of them at once."""
-        others = self._ask.others
-        if others is None or self._base is None:
+        again = self._ask.drawn_again
+        if again is None or self._base is None:
             return frozenset()
-        pairs = enumerate(zip(self._values, others, strict=True))
-        steady = [i for i, (x, other) in pairs if may_renew(x) and torch.equal(x, other)]
+        pairs = enumerate(zip(self._values, again, strict=True))
+        steady = [i for i, (x, y) in pairs if may_renew(x) and torch.equal(x, y)]
         if not steady or not self._has_time():
             return frozenset()
         with one_thread():
             copies = [x.clone() for x in self._values]
             for i in steady:
-                renew(copies[i], self._generator)
+                renew(copies[i], self._generator, is_farthest=True)
         outputs = self._ask.run(copies)
         is_taken = outputs is not None and _are_alike(outputs, self._base)
         return frozenset(steady) if is_taken else frozenset()
@@ -390,7 +391,7 @@ class _Trace(Watching):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         if name.rstrip("_") not in OF_NUMBERS:
-            self.are_numbers &= not any(map(_is_integer, tensors_of(args, kwargs)))
+            self.are_numbers &= not any(map(_is_integer, _tensors_of(args, kwargs)))
         self.is_index |= name in LOOKS_UP
         self.overwrites |= name.rstrip("_") in OVERWRITES
         self.is_safe_softmax |= "scaled_dot_product" in name or name == "_safe_softmax"
@@ -419,13 +420,13 @@ class _Attention(Watching):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         if "scaled_dot_product" in name or name == "_safe_softmax":
-            for x in tensors_of(args, kwargs):
+            for x in _tensors_of(args, kwargs):
                 masked = ~x if x.dtype is torch.bool else x < MASKED
                 self.has_empty_rows |= x.ndim > 0 and bool(masked.all(-1).any())
         return func(*args, **(kwargs or {}))
 
 
-def tensors_of(args: Any, kwargs: Any) -> list[torch.Tensor]:
+def _tensors_of(args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Return the tensors among the arguments of an operation, lists of them included."""
     return [x for x in tree_leaves((args, kwargs or {})) if isinstance(x, torch.Tensor)]
 

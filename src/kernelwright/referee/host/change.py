@@ -177,12 +177,16 @@ def _style(family: str, variant: int, accepted: frozenset[int], generator: torch
     return others[int(torch.randint(len(others), (1,), generator=generator))] if others else None
 
 
-def renew(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Change an input in place so that honest kernels take no longer: order, signs and places stay."""
+def renew(x: torch.Tensor, generator: torch.Generator, *, is_farthest: bool = False) -> None:
+    """Change an input in place so that honest kernels take no longer: order, signs and places stay.
+
+    ``is_farthest``: as far as it is ever changed, to ask whether a reference accepts that.
+    """
     if not x.is_floating_point():
-        redraw_integers(x, generator, SHIFTED)
+        redraw_integers(x, generator, SHIFTED, is_farthest=is_farthest)
     elif bool(x.any()):
-        x.mul_(LEAST_FACTOR + (1 - LEAST_FACTOR) * float(torch.rand(1, generator=generator)))
+        share = 0.0 if is_farthest else float(torch.rand(1, generator=generator))
+        x.mul_(LEAST_FACTOR + (1 - LEAST_FACTOR) * share)
     else:
         x.copy_(torch.randn(x.shape, generator=generator).mul_(RMS_FOR_ZEROS))
 
@@ -197,11 +201,14 @@ def may_renew(x: torch.Tensor) -> bool:
 def redraw(
     x: torch.Tensor, style: int, generator: torch.Generator, *, may_repeat: bool, is_whole: bool = False
 ) -> None:
-    """Redraw a mask or integers in place, in a style of ``host/redrawn.py``; ``is_whole``: in all rows."""
+    """Redraw a mask or integers in place, in a style of ``host/redrawn.py``.
+
+    ``is_whole``: in all rows, and as far as integers are ever shifted.
+    """
     if x.is_floating_point() or is_mask(x):
         redraw_mask(x, style, generator, share=1.0 if is_whole else FULL_SHARE)
     elif not x.is_complex():
-        redraw_integers(x, generator, style, may_repeat=may_repeat)
+        redraw_integers(x, generator, style, may_repeat=may_repeat, is_farthest=is_whole)
 
 
 def put_nonfinite(x: torch.Tensor, values: Sequence[float], generator: torch.Generator) -> None:

@@ -173,7 +173,7 @@ class Host(Runner):
                 values=drawn,
                 seed=message["seed"] ^ CHANGE_SEED,
                 is_on_gpu=self.placement.is_on_gpu,
-                others=[compact(x).contiguous().clone() for x in self._draw(message["seed"] ^ 1)[1]],
+                drawn_again=[compact(x).contiguous().clone() for x in self._draw(message["seed"] ^ 1)[1]],
             )
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))

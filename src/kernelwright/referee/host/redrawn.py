@@ -90,20 +90,22 @@ def redraw_mask(
 
 
 def redraw_integers(
-    x: torch.Tensor, generator: torch.Generator, style: int = RANDOM, *, may_repeat: bool = False
-) -> None:
-    """Redraw integers in place within their range; where all are the same, between zero or one and them.
+    x: torch.Tensor, generator: torch.Generator, style: int = RANDOM, *, may_repeat: bool = False,
+    is_farthest: bool = False,
+) -> None:  # fmt: skip
+    """Redraw integers in place within their range.
 
-    Where all are zero, between zero and one.
+    Where all are the same, the range begins at zero or one; where all are zero, it ends at one.
 
     What is sorted stays sorted, and its ends stay. Where every value occurs once, every value still does,
     unless ``may_repeat`` and the style is ``UNEVEN`` or ``EQUAL``; numbers without a gap stay as they are.
-    All this does not hold for ``WIDE``, ``SHIFTED`` and ``SHUFFLED``.
+    All this does not hold for ``WIDE``, ``SHIFTED`` and ``SHUFFLED``. With ``is_farthest`` they are shifted
+    as far as they ever are: who accepts that accepts less.
     """
     if x.numel() == 0:
         return
     if style in (WIDE, SHIFTED, SHUFFLED):
-        return _redraw_freely(x, style, generator)
+        return _redraw_freely(x, style, generator, is_farthest=is_farthest)
     flat = x.reshape(-1)
     low, high = int(flat.min()), int(flat.max())
     is_sorted = flat.numel() > 2 and bool((flat[1:] >= flat[:-1]).all()) and low < high
@@ -129,9 +131,10 @@ def are_in_a_row(x: torch.Tensor) -> bool:
     return x.numel() > 1 and bool((x.reshape(-1).diff() == 1).all())
 
 
-def _redraw_freely(x: torch.Tensor, style: int, generator: torch.Generator) -> None:
+def _redraw_freely(x: torch.Tensor, style: int, generator: torch.Generator, *, is_farthest: bool) -> None:
     if style == SHIFTED:
-        x.add_(int(torch.randint(1, x.numel() + 1, (1,), generator=generator)))
+        by = int(torch.randint(1, x.numel() + 1, (1,), generator=generator))
+        x.add_(x.numel() if is_farthest else by)
     elif style == SHUFFLED:
         x.copy_(x.reshape(-1)[torch.randperm(x.numel(), generator=generator)].view(x.shape))
     else:

@@ -94,6 +94,11 @@ class SampleLayout:
         slots = [*self.arg_slots, *self.state.values()]
         return sum(math.prod(slot["shape"]) for slot in slots)
 
+    @property
+    def parameter_slots(self) -> list[Slot]:
+        """Return the slots of the state that are parameters."""
+        return [slot for name, slot in self.state.items() if name in self.parameters]
+
     def buffers(self) -> dict[str, Slot]:
         """Return the slots of the state that are not parameters."""
         return {name: slot for name, slot in self.state.items() if name not in self.parameters}

@@ -135,12 +135,9 @@ class Child:
         self.account = open_account(pid, keeper, may_group=may_group)
         """Processor time of the child and of everything that it starts."""
 
-    def stopped(self) -> contextlib.AbstractContextManager[None]:
-        """Stop the process and everything that it started, while the context lasts."""
-        return self._held_still()
-
     @contextlib.contextmanager
-    def _held_still(self) -> Iterator[None]:
+    def stopped(self) -> Iterator[None]:
+        """Stop the process and everything that it started, while the context lasts."""
         with self._stopping, stopped(self.pid, lambda: family_of(self._keeper)):
             yield
 
@@ -285,8 +282,7 @@ class Child:
 
     def check_limits(self) -> None:
         """End the process if it and its descendants hold more than they may, as no kernel limit counts it."""
-        is_watched = self.is_alive and not self._ended_because
-        if not is_watched:
+        if not self.is_alive or self._ended_because:
             return
         may_stop = self._stopping.acquire(blocking=False)
         try:

@@ -227,7 +227,7 @@ class ReferenceProcess:
         most = self._cache_bytes // (self._draw_bytes * len(kept))
         names = [ANOTHER, ONE_ELEMENT]
         base = self.states[CONSTRUCTED]
-        has_constants = any(map(base.is_constant, self._own_parameters()))
+        has_constants = any(map(base.is_constant, self.layout.parameter_slots))
         if self._is_timed_only:  # there are other such processes
             names = [ANOTHER if has_constants else secrets.choice(names)]
         for name in names[: min(most, 1 if self._is_slow else 2)]:
@@ -243,9 +243,6 @@ class ReferenceProcess:
                 base = state if has_constants else base
                 yield state
                 break
-
-    def _own_parameters(self) -> list[Slot]:
-        return [slot for name, slot in self.layout.state.items() if name in self.layout.parameters]
 
     def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
         """Return the sample of a timed key with the same inputs on the constructed or on other weights."""

@@ -28,6 +28,7 @@ from kernelwright.referee.session.call_records import MOST_OUTPUTS, argument_ran
 from kernelwright.referee.session.host_process import HostProcess
 from kernelwright.referee.session.input_samples import (
     AROUND,
+    CONSTRUCTED,
     FLAT_FAMILIES,
     FOLLOWING,
     NONFINITE,
@@ -177,24 +178,22 @@ class DrawMaker:
         drawn = self._draw_inputs(place, seed, drawn_as, keeping)
         if keeping and not drawn["is_changed"]:
             raise Unchanged
-        return replace(self._called(place, key, state, is_kept=spare is None), before=before)
+        with self._bound(place):
+            self.load_state(state)
+            self._run_reference(place.name, key, is_renewed=is_renewed)
+            if not self.outputs:
+                self._learn_outputs(self._described())
+            is_kept = spare is None
+            inputs, storage = (
+                (place.inputs.copy(), defaultdict(dict)) if is_kept else (place.inputs, place.storage)
+            )
+            return replace(self._with_oracle(key, state, inputs, place.name, storage), before=before)
 
     def _draw_inputs(self, place: _Spare, seed: int, key: SampleKey, keeping: int = 0) -> Message:
         return self._host.call(
             "draw_inputs", self._to_map(place), seed=seed, family=key.family, variant=key.variant,
             keeping=keeping, arena=place.name,
         )  # fmt: skip
-
-    def _called(self, place: _Spare, key: SampleKey, state: WeightState, *, is_kept: bool) -> InputSample:
-        """Run reference and oracle on what was drawn; ``is_kept``: the sample gets memory of its own."""
-        with self._bound(place):
-            self.load_state(state)
-            self._run_reference(place.name, key)
-            if not self.outputs:
-                self._learn_outputs(self._described())
-            if not is_kept:
-                return self._with_oracle(key, state, place.inputs, place.name, place.storage)
-            return self._with_oracle(key, state, place.inputs.copy(), place.name, defaultdict(dict))
 
     def ask(self, seed: int) -> Message:
         """Have the host find out what the reference accepts as inputs, on the weights that it has."""
@@ -207,11 +206,12 @@ class DrawMaker:
         self._host.call("tell", accepted=accepted["accepted"])
         self._mixes = bool(accepted["mixes"])
 
-    def _run_reference(self, name: str, key: SampleKey) -> None:
+    def _run_reference(self, name: str, key: SampleKey, *, is_renewed: bool) -> None:
+        """Call the reference; raises TaskError where it refuses its own inputs, else NonFinite."""
         try:
             self._host.make_calls([name])
         except TaskError as error:
-            if key == SampleKey(key.family, key.variant) and key.family == "as_is":
+            if (key.family, key.state, is_renewed) == ("as_is", CONSTRUCTED, False):
                 raise
             raise NonFinite("the reference refuses it") from error
 
