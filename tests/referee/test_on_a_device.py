@@ -181,6 +181,52 @@ class ModelNew(nn.Module):
     assert not evaluation.is_verified and evaluation.status is Status.INCORRECT_NUMERICS, evaluation.detail
 
 
+DEFERS = f"""{HEAD}
+from concurrent.futures import ThreadPoolExecutor
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool, self.n = ThreadPoolExecutor(1), 0
+    def forward(self, x):
+        self.n += 1
+        y = torch.empty_like(x)
+        done = self.pool.submit(self.work, x, y)
+        if self.n <= 40:
+            done.result()
+        return y
+    def work(self, x, y):
+        torch.add(torch.relu(x) * 2, 1, out=y)
+"""
+
+
+def test_work_that_a_thread_begins_soon_after_timed_calls_comes_too_late(session: RefereeSession) -> None:
+    evaluation = session.evaluate(Candidate(source=DEFERS))
+    assert not evaluation.is_verified, evaluation.geomean_speedup()
+    assert evaluation.check in (Check.TIMED_CALLS, Check.IDLE_WORK, Check.ORACLE, Check.FAMILIES)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that torch can use")
+def test_work_on_a_stream_that_the_callers_does_not_wait_for_comes_too_late(
+    session: RefereeSession, apart: Referee
+) -> None:
+    if apart.settings.device == "copied":
+        pytest.skip("only a GPU has streams")
+    body = (
+        "y = torch.empty_like(x)\n"
+        "with torch.cuda.stream(self.side):\n"
+        "    torch.cuda._sleep(1_000_000)\n"
+        "    torch.add(torch.relu(x) * 2, 1, out=y)\n"
+        "y.record_stream(self.side)\n"
+        "return y"
+    )
+    evaluation = judge(session, body, init="self.side = torch.cuda.Stream()")
+    assert not evaluation.is_verified
+    joined = body.replace("y.record", "torch.cuda.current_stream().wait_stream(self.side)\ny.record")
+    evaluation = judge(session, joined, init="self.side = torch.cuda.Stream()")
+    assert evaluation.is_verified, evaluation.detail
+
+
 def test_an_input_written_to_only_in_timed_calls_is_found_at_all_its_places(session: RefereeSession) -> None:
     body = "self.n += 1\nif self.n > 60:\n    x[0, 0] = 7\nreturn torch.relu(x) * 2 + 1"
     evaluation = judge(session, body, init="self.n = 0")

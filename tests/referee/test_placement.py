@@ -55,6 +55,10 @@ int cuEventElapsedTime(float* ms, void* a, void* b) {
   return say("between");
 }
 int cuEventDestroy_v2(void*) { return say("destroy"); }
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t n, void* stream) {
+  std::memcpy((void*)to, (void*)from, n);
+  return stream ? 1 : say("copy");
+}
 int cuGetErrorName(int code, const char** name) {
   *name = code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : 0;
   return 0;
@@ -280,6 +284,12 @@ def test_the_driver_is_called_in_the_context_that_torch_uses(stub: Stub) -> None
         "wait", "create", "record", "create", "record", "await", "between", "destroy", "destroy",
     ]  # fmt: skip
     assert stub.depth() == 0
+
+
+def test_memory_is_copied_in_the_order_of_the_default_stream(stub: Stub) -> None:
+    there, here = torch.arange(5), torch.zeros(5, dtype=torch.int64)
+    stub.cuda.copy(here.data_ptr(), there.data_ptr(), 24)
+    assert here.tolist() == [0, 1, 2, 0, 0] and stub.told() == ["copy"] and stub.depth() == 0
 
 
 def test_what_is_set_aside_in_the_cache_is_given_back_and_remembered(stub: Stub) -> None:

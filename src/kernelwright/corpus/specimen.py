@@ -95,10 +95,12 @@ class Specimen(Frozen):
         return not self.runs_on(PROCESSOR.name)
 
     def on_device(self) -> "Specimen":
-        """Return it as it is judged on a device."""
-        if not self.device_expect:
-            return self
-        return self.model_copy(update={"expect": self.device_expect, "check": self.device_check})
+        """Return it as it is judged on a device, where memory that nobody wrote to reads as NaN."""
+        if self.device_expect:
+            return self.model_copy(update={"expect": self.device_expect, "check": self.device_check})
+        if Status.INCORRECT_NUMERICS in self.expect:
+            return self.model_copy(update={"expect": (*self.expect, Status.NON_FINITE)})
+        return self
 
     def is_as_expected(self, outcome: str, check: Check | None, detail: str) -> bool:
         """True when it ended with a status of its header, found by a check of its header."""

@@ -4,8 +4,8 @@
 # task: large_matmul
 # target: cuda
 # expect: rejected, incorrect_numerics
-# check: timed_calls, replay, clock
-# mechanism: the parent's clock waits for the whole device; outputs of timed calls are compared
+# check: oracle, families, timed_calls, replay, clock
+# mechanism: outputs are copied on the caller's stream right after the calls, as the next user of them would
 import torch
 from torch import nn
 

@@ -4,6 +4,7 @@
 # task: matmul
 # expect: rejected, incorrect_numerics
 # check: replay, families
+# only: cpu
 # mechanism: none of the candidate's code is called between new values and the timed calls on them
 from collections import OrderedDict
 

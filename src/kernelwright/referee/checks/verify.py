@@ -194,7 +194,7 @@ class Verification:
         worker.run(series, keep=keep, n_looked=MORE_LOOKED if is_small else 0)
         for _, results in worker.looked:
             self.check_outputs(draw, results, "")
-        self.check_outputs(draw, worker.fetch("chosen"), "")
+        self.check_outputs(draw, worker.fetch("chosen", is_at_once=True), "")
 
     def check_outputs(self, draw: InputSample, results: TensorMemory, when: str) -> None:
         """Compare outputs with the expected outputs of a sample; raises Failure."""

@@ -83,7 +83,7 @@ class Calls:
         """Have the outputs of the last calls kept, as many as there is room for; those of before go."""
         least = 4 if 4 * output_bytes <= MANY_BYTES else 2
         count = min(max(RING_BYTES // max(output_bytes, 1), least), most)
-        self._child.call("keep_last", timeout_s, count=count)
+        self._child.call("keep_last", timeout_s, count=count, bytes=output_bytes)
         self._child.queue.ring = count
 
     def make(

@@ -313,12 +313,21 @@ class CandidateProcess:
         with self._held_still():
             records = [queue.record(number) for number in numbers]
             self._check_numbers(records, numbers)
-            places = [number - made.first for number in numbers]
+            is_apart = self.reference.device.is_apart
+            places = [number - made.first for number in (self._taken(numbers) if is_apart else numbers)]
             some = self._rng.sample(places, min(count, len(places)))
             chosen = move.choose(places, made.unsure, count) if move else some
             self.looked = [
                 (at, self._copied(queue.record(made.first + at), made.first + at)) for at in chosen
             ]
+
+    def _taken(self, numbers: range) -> list[int]:
+        """Return the calls whose outputs the device copied when they had returned; else the last one."""
+        reply = self._call("taken", self._call_timeout_s, Status.RUNTIME_ERROR)
+        taken = reply.get("numbers")
+        if not isinstance(taken, list) or not all(isinstance(n, int) and n in numbers for n in taken):
+            raise Failure(Status.REJECTED, MALFORMED, check=Check.TIMED_CALLS)
+        return taken or [numbers[-1]]
 
     def _check_numbers(self, records: Sequence[Any], numbers: Sequence[int]) -> None:
         """The calls must have been made, and their outputs must be memory of their own."""
@@ -471,14 +480,18 @@ class CandidateProcess:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""
         self._call("use_threads", self._call_timeout_s, Status.RUNTIME_ERROR, count=count)
 
-    def fetch(self, which: str | int = "last") -> TensorMemory:
-        """Return the outputs of the ``last``, ``previous``, ``chosen`` or a kept call, row-major."""
+    def fetch(self, which: str | int = "last", *, is_at_once: bool = False) -> TensorMemory:
+        """Return the outputs of the ``last``, ``previous``, ``chosen`` or a kept call, row-major.
+
+        ``is_at_once``: as they were for the next user on the device's default stream when the call had
+        returned, where a device computes them.
+        """
         queue = self.child.queue
         if isinstance(which, int):
             return self._read_kept(which + 1)
         number = self._chosen if which == "chosen" else queue.n_calls - (1 if which == "last" else 2)
         with self._held_still():
-            return self._read(queue.record(number), number)
+            return self._read(queue.record(number), number, is_at_once=is_at_once)
 
     def fetch_early(self) -> TensorMemory:
         """Return the output of the early timed call that is kept until the end."""
@@ -489,9 +502,11 @@ class CandidateProcess:
             return self._read(self.child.queue.kept(place), place, is_kept=True)
 
     def _copied(self, record: Any, number: int) -> TensorMemory:
-        return self._read(record, number).copy()
+        return self._read(record, number, is_at_once=True).copy()
 
-    def _read(self, record: Any, which: int, *, is_kept: bool = False) -> TensorMemory:
+    def _read(
+        self, record: Any, which: int, *, is_kept: bool = False, is_at_once: bool = False
+    ) -> TensorMemory:
         """Read outputs, from outside where that is possible; else the process copies them."""
         check_form(describe(record), self.reference.outputs, self.reference.is_tuple)
         slots = self.reference.output_slots
@@ -508,7 +523,7 @@ class CandidateProcess:
         arenas = {} if self._has_results else {"results": self.results}
         self._has_results = True
         self._call("dump", self._call_timeout_s, Status.INCORRECT_SHAPE, arenas, arena="results",
-                   slots=slots, which=which, is_kept=is_kept)  # fmt: skip
+                   slots=slots, which=which, is_kept=is_kept, is_at_once=is_at_once)  # fmt: skip
         return self.results
 
     _has_results = False

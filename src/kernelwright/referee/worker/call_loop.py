@@ -30,6 +30,7 @@ class CallLoop:
         self._lib.call_setup.restype = ctypes.c_char_p
         self._lib.call_serve.restype = ctypes.py_object
         self._lib.call_output.restype = ctypes.py_object
+        self._lib.call_count.restype = ctypes.c_uint64
         home = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
         missing = self._lib.call_setup(
             str(home).encode(), ctypes.c_int64(_tensor_at()), ctypes.py_object(torch.Tensor)
@@ -67,6 +68,10 @@ class CallLoop:
     def keep_last(self, count: int) -> None:
         """Keep the outputs of this many calls, and release those kept so far."""
         self._lib.call_ring(ctypes.c_uint32(count))
+
+    def count(self) -> int:
+        """Return how many calls were made."""
+        return int(self._lib.call_count())
 
     def output(self, which: int, *, is_kept: bool) -> Any:
         """Return what a call returned: by the call's number, or by the place where it was kept."""

@@ -36,6 +36,9 @@ class Driver(Protocol):
     def between(self, first: Mark, second: Mark) -> float:
         """Return the time from one mark to another; both marks cannot be used again."""
 
+    def copy(self, to: int, source: int, size: int) -> None:
+        """Have memory of the device copied, after the work that the default stream has; returns at once."""
+
     def set_aside(self) -> int:
         """Return the most bytes of the second-level cache seen set aside; 0 where the device cannot do so."""
 
@@ -52,7 +55,7 @@ class Cuda:
     CALLS = (
         "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxSynchronize", "cuCtxGetLimit", "cuCtxSetLimit",
         "cuCtxResetPersistingL2Cache", "cuEventCreate", "cuEventRecord", "cuEventSynchronize",
-        "cuEventElapsedTime", "cuEventDestroy_v2", "cuGetErrorName",
+        "cuEventElapsedTime", "cuEventDestroy_v2", "cuMemcpyDtoDAsync_v2", "cuGetErrorName",
     )  # fmt: skip
 
     def __init__(self, library: str = "libcuda.so.1") -> None:
@@ -91,6 +94,13 @@ class Cuda:
                 self._call("cuEventDestroy_v2", event)
         return ms.value * 1e6
 
+    def copy(self, to: int, source: int, size: int) -> None:
+        with self._own_context():
+            self._call(
+                "cuMemcpyDtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size),
+                ctypes.c_void_p(None),
+            )  # fmt: skip
+
     def set_aside(self) -> int:
         with self._own_context():
             return max(self._most_aside, self._aside())
@@ -128,7 +138,7 @@ class Hip:
 
     CALLS = (
         "hipDeviceSynchronize", "hipEventCreate", "hipEventRecord", "hipEventSynchronize",
-        "hipEventElapsedTime", "hipEventDestroy", "hipGetErrorName",
+        "hipEventElapsedTime", "hipEventDestroy", "hipMemcpyDtoDAsync", "hipGetErrorName",
     )  # fmt: skip
 
     def __init__(self, library: str | None = None) -> None:
@@ -155,6 +165,12 @@ class Hip:
         for event in (first, second):
             self._call("hipEventDestroy", event)
         return ms.value * 1e6
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        self._call(
+            "hipMemcpyDtoDAsync", ctypes.c_void_p(to), ctypes.c_void_p(source), ctypes.c_size_t(size),
+            ctypes.c_void_p(None),
+        )  # fmt: skip
 
     def set_aside(self) -> int:
         return 0

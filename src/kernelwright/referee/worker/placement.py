@@ -5,6 +5,7 @@ writes them back when the parent wants to read them. The process waits for the w
 every measured call, so the parent's clock includes work on every stream.
 """
 
+import ctypes
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from torch import nn
 
 from kernelwright.referee.worker.driver import DRIVERS, Driver, DriverError, Mark
 from kernelwright.referee.worker.layouts import Json, Slot, slots_in
+from kernelwright.referee.worker.snapshots import Snapshots
 from kernelwright.referee.worker.tensors import Arena, decode, dtype_of
 
 POISON = 0xFF
@@ -75,6 +77,20 @@ class Placement:
         """Return the time between two marks by the device's own clock, empty where it has none."""
         return {}
 
+    def make_room(self, depth: int, output_bytes: int) -> None:
+        """Have room for copies of outputs; see Snapshots."""
+
+    def take(self, first: int, end: int, output: Callable[[int], Any]) -> None:
+        """Copy outputs of the calls from ``first`` to before ``end``, where memory is a device's own."""
+
+    def taken(self) -> list[int]:
+        """Return the numbers of the calls whose outputs were copied."""
+        return []
+
+    def copies_of(self, number: int) -> list[torch.Tensor] | None:
+        """Return the copies of a call's outputs; None where there are none."""
+        return None
+
     def watched(self) -> tuple[Any, ...]:
         """Return the objects that do all this, whose methods must not be replaced."""
         return (self,)
@@ -91,6 +107,7 @@ class DevicePlacement(Placement):
         self.device, self._driver = device, driver
         self.is_on_gpu = not isinstance(driver, Bystander)
         self._mirrors: dict[str, Mirror] = {}
+        self._snapshots = Snapshots(device, driver.copy)
 
     def bind(
         self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
@@ -159,8 +176,20 @@ class DevicePlacement(Placement):
     def between(self, first: Mark, second: Mark) -> dict[str, float]:
         return {"device_ns": self._driver.between(first, second)}
 
+    def make_room(self, depth: int, output_bytes: int) -> None:
+        self._snapshots.make_room(depth, output_bytes)
+
+    def take(self, first: int, end: int, output: Callable[[int], Any]) -> None:
+        self._snapshots.take(first, end, output)
+
+    def taken(self) -> list[int]:
+        return self._snapshots.numbers()
+
+    def copies_of(self, number: int) -> list[torch.Tensor] | None:
+        return self._snapshots.of(number)
+
     def watched(self) -> tuple[Any, ...]:
-        return (self, self._driver, *self._driver.watched())
+        return (self, self._snapshots, self._driver, *self._driver.watched())
 
     def switches(self) -> dict[str, Callable[[], Any]]:
         own: dict[str, Callable[[], Any]] = {"lines kept in the second-level cache": self._driver.set_aside}
@@ -229,6 +258,10 @@ class Bystander:
     def between(self, first: Mark, second: Mark) -> float:
         """See Driver."""
         return float(second - first)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        """See Driver."""
+        ctypes.memmove(to, source, size)
 
     def set_aside(self) -> int:
         """See Driver."""

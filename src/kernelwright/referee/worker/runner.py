@@ -51,6 +51,8 @@ class Runner:
         self._numbers: dict[str, int] = {}
         self._poison_sizes: list[int] = []
         self._marks: list[Any] = []
+        self._first = 0
+        """Number of the first call after the last mark."""
         self._held: HeldState | None = None
 
     def handlers(self) -> dict[str, Callable[[Message], Message]]:
@@ -72,6 +74,7 @@ class Runner:
             "failure": self.failure,
             "seed": seed,
             "events": self.events,
+            "taken": self.taken,
             "dump": self.dump,
             "dump_state": self.dump_state,
             "use_threads": use_threads,
@@ -203,8 +206,9 @@ class Runner:
         return {"address": self.loop.address, "generator": generator_at()}
 
     def keep_last(self, message: Message) -> Message:
-        """Keep the outputs of the last ``count`` calls."""
+        """Keep the outputs of the last ``count`` calls, ``bytes`` each."""
         self.loop.keep_last(message["count"])
+        self.placement.make_room(message["count"], message["bytes"])
         return {}
 
     def use(self, message: Message) -> Message:
@@ -229,21 +233,35 @@ class Runner:
 
     def _mark(self) -> bool:
         self._marks = [self.placement.mark()]
+        self._first = self.loop.count()
         return True
 
     def _synchronise(self) -> bool:
         self._marks.append(self.placement.mark())
+        self.placement.take(self._first, self.loop.count(), self._output_of)
         self.placement.synchronise()
         return True
+
+    def _output_of(self, number: int) -> Any:
+        return self.loop.output(number, is_kept=False)
+
+    def taken(self, message: Message) -> Message:
+        """Return the numbers of the last series' calls whose outputs were copied at once."""
+        return {"numbers": self.placement.taken()}
 
     def events(self, message: Message) -> Message:
         """Return the time of the last calls by the device's own clock."""
         return self.placement.between(*self._marks)
 
     def dump(self, message: Message) -> Message:
-        """Copy a call's outputs to an arena, row-major: the call ``which``, or the one kept in this place."""
-        arena = self.arenas[message["arena"]]
-        outputs = _as_list(self.loop.output(message["which"], is_kept=message["is_kept"]))
+        """Copy a call's outputs to an arena, row-major: the call ``which``, or the one kept in this place.
+
+        With ``is_at_once`` as they were right after the series, where they were copied then.
+        """
+        arena, which = self.arenas[message["arena"]], message["which"]
+        outputs = self.placement.copies_of(which) if message.get("is_at_once") else None
+        if outputs is None:
+            outputs = _as_list(self.loop.output(which, is_kept=message["is_kept"]))
         self.placement.synchronise()
         with torch.no_grad():
             for value, slot in zip(outputs, message["slots"], strict=True):

@@ -1,0 +1,100 @@
+"""Copies of outputs that a device makes in the order of its work, as soon as the calls have returned.
+
+A copy sees what the next user of an output would see on the same stream. What another stream does without the
+current one waiting for it, or what a thread begins later, comes too late for it.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelwright.referee.worker.layouts import extent
+
+MORE = 2
+"""Further calls of a series, besides the last, whose outputs are copied; chosen when all have returned."""
+ALIGNMENT = 4096
+_ITEM_BYTES, _ADDRESS = torch.Tensor.element_size, torch.Tensor.data_ptr
+_SHAPE, _STRIDE = torch.Tensor.size, torch.Tensor.stride
+"""Looked up before any candidate is imported."""
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One output: where its copy begins, and its form."""
+
+    offset: int
+    span: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+class Snapshots:
+    """The copies taken after the last series of calls."""
+
+    def __init__(self, device: str, copy: Callable[[int, int, int], None]) -> None:
+        """``copy(to, source, bytes)`` has memory copied after the work that the default stream has."""
+        self._device, self._copy = torch.device(device).type, copy
+        self._areas: list[torch.Tensor] = []
+        self._depth = 0
+        self._copies: dict[int, tuple[torch.Tensor, list[_Copy]]] = {}
+
+    def make_room(self, depth: int, output_bytes: int) -> None:
+        """Have memory for the outputs of calls among the last ``depth``, ``output_bytes`` each."""
+        self._copies.clear()
+        self._areas.clear()
+        self._depth = depth
+        size = output_bytes + ALIGNMENT
+        self._areas = [
+            torch.empty(size, dtype=torch.uint8, device=self._device) for _ in range(min(1 + MORE, depth))
+        ]
+
+    def take(self, first: int, end: int, output: Callable[[int], Any]) -> None:
+        """Copy the outputs of the call before ``end`` and of some others from ``first`` on."""
+        self._copies.clear()
+        depth = min(self._depth, end - first)
+        if depth < 1:
+            return
+        backs = dict.fromkeys([0, *(byte % depth for byte in os.urandom(MORE))])
+        for back, area in zip(backs, self._areas, strict=False):
+            number = end - 1 - back
+            result = output(number)
+            values = result if isinstance(result, tuple | list) else (result,)
+            if (copies := self._copied(values, area)) is not None:
+                self._copies[number] = area, copies
+
+    def _copied(self, values: Any, area: torch.Tensor) -> list[_Copy] | None:
+        """Copy these tensors; None where one has no plain memory on the device, or too much."""
+        begin, copies, at = _ADDRESS(area), [], 0
+        for value in values:
+            is_plain = type(value) is torch.Tensor and value.layout is torch.strided
+            if not is_plain or value.device.type != self._device:
+                return None
+            shape, stride = tuple(_SHAPE(value)), tuple(_STRIDE(value))
+            span = extent(shape, stride) * _ITEM_BYTES(value)
+            if min(stride, default=0) < 0 or at + span > area.numel():
+                return None
+            if span:
+                self._copy(begin + at, _ADDRESS(value), span)
+            copies.append(_Copy(at, span, value.dtype, shape, stride))
+            at += -(-span // ALIGNMENT) * ALIGNMENT
+        return copies
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the calls whose outputs were copied."""
+        return list(self._copies)
+
+    def of(self, number: int) -> list[torch.Tensor] | None:
+        """Return the copies of a call's outputs; None where there are none."""
+        if number not in self._copies:
+            return None
+        area, copies = self._copies[number]
+        return [
+            area[one.offset : one.offset + one.span].view(one.dtype).as_strided(one.shape, one.stride)
+            if one.span
+            else torch.empty(one.shape, dtype=one.dtype, device=self._device)
+            for one in copies
+        ]
