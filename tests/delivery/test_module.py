@@ -428,6 +428,70 @@ def test_frozen_weights_are_prepared_anew_when_they_change(tmp_path: Any) -> Non
     assert fast.report().original_calls == 0
 
 
+def placed_at(address: int, value: float) -> torch.Tensor:
+    """Return a tensor that lies, where the allocator can do it, at an address that was let go of."""
+    tries = [torch.full((1000,), value) for _ in range(32)]
+    return next((tensor for tensor in tries if tensor.data_ptr() == address), tries[0])
+
+
+def test_frozen_weights_are_told_apart_in_memory_that_is_used_again(tmp_path: Any) -> None:
+    class Wide(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(1000))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * (self.weight * 2)
+
+    source, given = FROZEN.replace("torch.ones(3)", "torch.ones(1000)"), torch.ones(1000)
+    fast: Any = delivered(Wide(), (given,), tmp_path, source=source, is_frozen=True).module
+    with torch.no_grad():
+        for value in range(40):
+            assert torch.equal(fast(given), fast.weight * 2)
+            before = fast.weight.data_ptr()
+            fast.weight.data = torch.full((1000,), -1.0)
+            fast.weight.data = placed_at(before, float(value))
+            assert torch.equal(fast(given), torch.full((1000,), 2.0 * value)), value
+    assert fast.report().original_calls == 0
+
+
+COUNTING = FROZEN.replace(
+    "self.ready = self.weight * 2", "self.ready = self.weight * 2\n            made.append(1)"
+)
+
+
+def test_frozen_weights_are_prepared_once_for_calls_of_the_operator(tmp_path: Any) -> None:
+    source = COUNTING.replace("class ModelNew", "made = []\n\nclass ModelNew")
+    fast: Any = delivered(Twice(), (torch.ones(3),), tmp_path, source=source, is_frozen=True).module
+    made = fast._kernelwright_kernel.namespace.made
+    compiled, given = torch.compile(fast, fullgraph=True, backend="aot_eager"), torch.ones(3)
+    with torch.no_grad():
+        for _ in range(5):
+            assert torch.equal(compiled(given), torch.tensor([2.0, 4.0, 6.0]))
+        assert len(made) <= 2
+        for value in range(20):
+            fast.weight.data = torch.full((3,), -1.0)
+            fast.weight.data = torch.full((3,), float(value))
+            assert torch.equal(compiled(given), torch.full((3,), 2.0 * value)), value
+            fast.weight.mul_(2)
+            assert torch.equal(compiled(given), torch.full((3,), 4.0 * value)), value
+        with torch.inference_mode():
+            fast.weight = nn.Parameter(torch.ones(3), requires_grad=False)
+            for _ in range(3):
+                fast.weight.mul_(2)  # not counted by torch
+                want = fast.weight * 2
+                assert torch.equal(compiled(given), want)
+
+
+def test_a_wrapper_around_forward_has_the_kernel(tmp_path: Any) -> None:
+    fast: Any = delivered(Twice(), (torch.ones(3),), tmp_path, source=FROZEN, is_frozen=True).module
+    inner = fast.forward
+    fast.forward = lambda x: inner(x) + 1
+    with torch.no_grad():
+        assert torch.equal(fast(torch.ones(3)), torch.tensor([3.0, 5.0, 7.0]))
+    assert (fast.report().kernel_calls, fast.report().original_calls) == (1, 0)
+
+
 def test_what_no_contract_can_name_is_refused_in_one_line(tmp_path: Any) -> None:
     class Odd(nn.Module):
         def forward(self, x: Any) -> Any:

@@ -112,7 +112,13 @@ def is_same_class(kind: type, name: str, code: str) -> bool:
 @functools.cache
 def names_read(kind: type) -> frozenset[str]:
     """Return the names that a class's code may look up in its instances: its own, and those it speaks of."""
-    return frozenset(dir(kind)).union(*map(_names_in, _own_bases(kind)))
+    return frozenset(dir(kind)).union(names_spoken_of(kind))
+
+
+@functools.cache
+def names_spoken_of(kind: type) -> frozenset[str]:
+    """Return the names in a class's own code."""
+    return frozenset[str]().union(*map(_names_in, _own_bases(kind)))
 
 
 def _own_bases(kind: type) -> list[type]:

@@ -25,7 +25,7 @@ from .contract import (
     weights_of,
     written_weights,
 )
-from .described import digest_of, is_same_class, names_read, not_held
+from .described import digest_of, is_same_class, names_read, names_spoken_of, not_held
 from .guards import GLOBAL_HOOKS, HOOKS
 from .pins import Pinned, Whereabouts
 from .structure import differences, take_apart
@@ -131,10 +131,15 @@ def _attribute_causes(
     for name, description in verified.opaque.items():
         if name not in own or not where.has_described(path, name, own[name], description, pinned):
             yield Cause("attribute", f"{name} of {title} was replaced")
-    known = {*verified.attributes, *verified.opaque, *STANDARD, *not_held(part)}
+    known, kind = (
+        {*verified.attributes, *verified.opaque, *STANDARD, *not_held(part)},
+        original_class(type(part)),
+    )
+    if not path and "forward" not in names_spoken_of(kind):
+        known.add("forward")  # a wrapper that calls this one: what else it does is its own
     for name in vars(part).keys() - known:
         is_constant = f"{path}.{name}".lstrip(".") in contract.constants
-        if not is_constant and name in names_read(original_class(type(part))):
+        if not is_constant and name in names_read(kind):
             yield Cause("attribute", f"{name} of {title} is new, and its class reads it")
 
 

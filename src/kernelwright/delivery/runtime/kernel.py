@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -169,11 +169,16 @@ class KernelInstance:
     def __init__(self, module: nn.Module, slots: list[tuple[dict[str, Any], str]]) -> None:
         self.call = module.forward
         self._slots = slots
+        self._memory: list[torch.UntypedStorage] = []
 
     def take(self, weights: Sequence[torch.Tensor]) -> None:
         """Let it read these weights, in the contract's order."""
         for (holder, leaf), tensor in zip(self._slots, weights, strict=True):
             holder[leaf] = tensor
+
+    def hold(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Keep the memory of tensors that are told by their addresses, so that no other memory has these."""
+        self._memory = [tensor.untyped_storage() for tensor in tensors]
 
     def call_with(self, weights: Sequence[torch.Tensor], *args: Any) -> Any:
         """Call it with weights that it lets go of afterwards."""

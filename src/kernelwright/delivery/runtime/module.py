@@ -89,6 +89,8 @@ class ModuleState:
             (instance.call, *(_held(contract, parts, wanted) for wanted in layout)) if has_memory else ()
         )
         if has_memory:
+            told = contract.constants.keys() | (contract.weights.keys() if contract.is_frozen else set())
+            instance.hold(tensor for name, tensor in held_tensors(module).items() if name in told)
             teach_operators(self.kernel, module)
         return instance.call
 

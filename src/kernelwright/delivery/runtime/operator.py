@@ -6,16 +6,18 @@ It takes the tensors of a call and the module's weights, one after the other. Wh
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from .backward import BackwardModule, forward_on
 from .contract import Case, TensorFacts, arguments_from, original_class, weights_of
-from .kernel import VerifiedKernel, tensors_of
+from .guards import version_of
+from .kernel import KernelInstance, VerifiedKernel, tensors_of
 
 NAMESPACE = "kernelwright"
 MAX_ARGUMENTS = 64
@@ -23,6 +25,27 @@ MAX_ARGUMENTS = 64
 DEFINED = "kernelwright_operators"
 """Where the namespace of a kernel keeps its operators, by number."""
 _defining = threading.RLock()
+
+
+_refer_to: Callable[[torch.UntypedStorage], Any] = StorageWeakRef
+
+
+def _facts(weights: Sequence[torch.Tensor]) -> Iterator[float]:
+    for weight in weights:
+        yield from (weight.untyped_storage()._cdata, weight.data_ptr(), version_of(weight))
+
+
+class SameWeights:
+    """Tells whether weights are those of before, in the same memory and not written to; keeps none alive."""
+
+    def __init__(self, weights: Sequence[torch.Tensor]) -> None:
+        self._memory: list[Any] = [_refer_to(weight.untyped_storage()) for weight in weights]
+        """While it is referred to, no other memory has its number."""
+        self._known = list(_facts(weights))
+
+    def are(self, weights: Sequence[torch.Tensor]) -> bool:
+        """Say whether these are the same."""
+        return all(a == b for a, b in zip(_facts(weights), self._known, strict=True))  # not by identity: NaN
 
 
 class KernelOperator:
@@ -49,15 +72,21 @@ class KernelOperator:
     def call(self, *tensors: torch.Tensor) -> Any:
         """Run the kernel on the tensors of a call and the weights."""
         case, inputs, weights = self._split(tensors)
-        instance = getattr(self._instances, "own", None)
-        if instance is None or self.contract.is_frozen:
-            instance = self._instances.own = self.kernel.make()
+        instance = self._instance_for(weights)
         by_name = dict(zip(self.names, weights, strict=True))
         taken = [by_name[w.same_as or name] for name, w in self.contract.weights.items()]
         with torch.no_grad(), torch._C._DisableAutocast(), torch._C.DisableTorchFunction():  # as verified
             found = tensors_of(instance.call_with(taken, *self.kernel.arguments(case, inputs)))
         self.kernel.count_operator_call()
         return _as_returned(_apart(found, tensors))
+
+    def _instance_for(self, weights: Sequence[torch.Tensor]) -> KernelInstance:
+        """Return the thread's instance; another one where frozen weights, which it may keep, have changed."""
+        own = self._instances
+        if not hasattr(own, "instance") or (self.contract.is_frozen and not own.weights.are(weights)):
+            own.instance, own.weights = self.kernel.make(), SameWeights(weights)
+        found: KernelInstance = own.instance
+        return found
 
     def fake(self, *tensors: torch.Tensor) -> Any:
         """Return empty tensors like the kernel's results."""
