@@ -38,6 +38,8 @@ ALONE_MS = 2000.0
 """Nothing is timed with one thread where a call of the reference might then take longer than this."""
 AGAIN_MS = 200.0
 """Slower references are not timed again after the replay; the replay's factor bounds what that would show."""
+DISTURBED = 1.3
+"""A candidate beside which the reference takes this many times as long has slowed it down."""
 ONE_CORE = 1.3
 """A process that keeps more cores than this busy works with more than one thread; accounts lag a little."""
 
@@ -92,6 +94,8 @@ class ProcessPair:
         """Where the worker spends its time, when the policy wants it known and this machine tells."""
         self._alone: Measurement | None = None
         """The measurement with one thread, in an ordinary process."""
+        self._waited_share: float | None = None
+        """Of the worker, where it has ended already."""
 
     def close(self) -> None:
         """Undo pins, give the device back, and tell the dossier what was found whatever the outcome."""
@@ -101,7 +105,8 @@ class ProcessPair:
         if self._code is not None:
             self._code.close()
         self._lease.release()
-        self.confirmation.waited_share = waited_share(self.worker.child.pid)
+        share = self._waited_share
+        self.confirmation.waited_share = waited_share(self.worker.child.pid) if share is None else share
         self.dossier.families_skipped |= self.worker.reference.skipped
         self.dossier.keep_worst(self._verification.errors)
 
@@ -279,6 +284,27 @@ class ProcessPair:
         self._timing.check_late()
         self._timing.close()
         self._lease.release()
+
+    def check_undisturbed(self) -> None:
+        """On a device, end the worker and time the reference once more, alone.
+
+        What a candidate has handed to a device goes on in the reference's turn, without processor time.
+        """
+        if not self.worker.reference.device.is_apart:
+            return
+        self._waited_share = waited_share(self.worker.child.pid)
+        self.worker.close()
+        self.dossier.take(self._lease)
+        alone_ms = self._timing.alone_ms(EAGER)
+        self._lease.release()
+        samples = self._timing.samples().baselines.get(EAGER, ())
+        beside_ms = statistics.median(samples or [0.0])
+        if alone_ms and beside_ms > DISTURBED * alone_ms:
+            detail = (
+                f"eager takes {beside_ms:.3g} ms a call beside the candidate's process, and "
+                f"{alone_ms:.3g} ms when that has ended"
+            )
+            raise Failure(Status.REJECTED, detail, check=Check.CLOCK, is_by_clock=True)
 
     def check_own_code(self) -> None:
         """Check that timed calls were computed by the candidate's own code, where the policy asks for it."""

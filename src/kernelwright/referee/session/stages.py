@@ -62,6 +62,7 @@ IN_PAIRS: Steps[ProcessPair] = (
     Step(Stage.VERIFY, "other weights in another process", When.FIRST, ProcessPair.check_other_weights),
     Step(Stage.VERIFY, "share of the other input distributions", When.LATER, ProcessPair.check_share),
     Step(Stage.TIME, "one thread", When.ORDINARY, ProcessPair.time_alone),
+    Step(Stage.TIME, "reference alone", When.EACH, ProcessPair.check_undisturbed, needs_timing=True),
 )
 ON_RESULTS: Steps[Conclusion] = (Step(Stage.TIME, "floor", When.RESULT, Conclusion.check_floor),)
 

@@ -76,6 +76,8 @@ STATE_CALLS, STATE_S, STATE_NEAR = 40, 0.05, 1e-3
 differ by this scaled distance."""
 N_LOOKED, LOOK_MORE_BYTES = 3, 1 << 20
 """Outputs of a sample that are compared, chosen after its calls; one where outputs are larger than this."""
+N_ALONE = 5
+"""Samples of a baseline when the candidate's process has ended."""
 MOVES_S, MOVES_CALLS = 0.03, 10
 """So long, or for as many calls of the reference, a measurement prepares changes of weights in the middle of
 series, besides those that the session has."""
@@ -203,6 +205,17 @@ class Measurement:
             self._fill(name, self._weights.draw(draw))
         self._check_late()
         self._check_state()
+
+    def alone_ms(self, name: str) -> float | None:
+        """Return what a call of a baseline takes now, in milliseconds; None where it was not timed."""
+        side = next((side for side in self._all[1:] if side.name == name), None)
+        if side is None:
+            return None
+        seconds = []
+        for _ in range(N_ALONE):
+            self._wake(side)
+            seconds.append(self._without(self._round_trip_s, self._batch(side, side.calls)))
+        return statistics.median(seconds) * 1e3 / side.calls
 
     def close(self) -> None:
         """Remove the pins of threads; a second call does nothing."""
@@ -426,9 +439,8 @@ class Measurement:
 
     def _is_cut_short(self, side: _Side) -> bool:
         """True for a series whose early calls nobody could look into, when the lot says so."""
-        if side.callable or self._reference.device.is_apart:
-            return False
-        return side.calls > self._contestant.child.queue.ring and self._rng.random() < CUT_SHORT
+        is_long = side.calls > self._contestant.child.queue.ring
+        return not side.callable and is_long and self._rng.random() < CUT_SHORT
 
     def _load_weights(self, side: _Side, *, has_changed: bool) -> None:
         if has_changed:

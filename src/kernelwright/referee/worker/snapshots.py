@@ -15,6 +15,8 @@ from kernelwright.referee.worker.layouts import extent
 
 MORE = 2
 """Further calls of a series, besides the last, whose outputs are copied; chosen when all have returned."""
+MANY_BYTES = 1 << 30
+"""So much memory is taken for copies at most, except for that of one call's outputs."""
 ALIGNMENT = 4096
 _ITEM_BYTES, _ADDRESS = torch.Tensor.element_size, torch.Tensor.data_ptr
 _SHAPE, _STRIDE = torch.Tensor.size, torch.Tensor.stride
@@ -48,9 +50,11 @@ class Snapshots:
         self._areas.clear()
         self._depth = depth
         size = output_bytes + ALIGNMENT
-        self._areas = [
-            torch.empty(size, dtype=torch.uint8, device=self._device) for _ in range(min(1 + MORE, depth))
-        ]
+        count = max(1, min(1 + MORE, depth, MANY_BYTES // size))
+        try:
+            self._areas = [torch.empty(size, dtype=torch.uint8, device=self._device) for _ in range(count)]
+        except torch.OutOfMemoryError:
+            self._areas = []  # outputs are read where they are, when somebody asks
 
     def take(self, first: int, end: int, output: Callable[[int], Any]) -> None:
         """Copy the outputs of the call before ``end`` and of some others from ``first`` on."""
