@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.fleet import PATIENCE, FleetScript, notes_in, order_for
+from lab.fleet import PATIENCE, WAITS_HERE, FleetScript, notes_in, order_for
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -195,6 +195,27 @@ def test_killed_raylets_lose_nothing(nodes: Cluster, tmp_path: Path) -> None:
         f"task {number}": len(SOURCES) + 1 for number in range(3)
     }
     assert len(set(ended(notes))) == 3 * (len(SOURCES) + 1)
+
+
+def test_a_slow_node_holds_up_nothing_but_its_own_task(nodes: Cluster, tmp_path: Path) -> None:
+    """One of two nodes does not end its first evaluation until the other one has done all other tasks."""
+    hold, notes = held(tmp_path)
+    add(nodes, **{WAITS_HERE: str(hold)})
+    add(nodes)
+    with fleet_on(nodes, FleetScript(notes=str(notes))) as fleet:
+        wait_until(lambda: look(fleet) == 2)
+        with play_beside(fleet, 4) as record:
+            try:
+                wait_until(lambda: len(ended(notes)) == 3 * (len(SOURCES) + 1))
+            finally:
+                hold.unlink()
+    assert [len(found) for found in record.values()] == [len(SOURCES) + 1] * 4
+    assert len(ended(notes)) == len(set(ended(notes))) == 4 * (len(SOURCES) + 1)
+    pids = {
+        note["pid"]: {n["task"] for n in notes_in(notes) if n["pid"] == note["pid"]}
+        for note in notes_in(notes)
+    }
+    assert sorted(len(tasks) for tasks in pids.values()) == [1, 3]
 
 
 def test_a_run_waits_for_a_node_that_comes_back(nodes: Cluster, tmp_path: Path) -> None:
