@@ -71,11 +71,11 @@ def nodes(head: Cluster) -> Iterator[Cluster]:
             head.remove_node(node, allow_graceful=False)
 
 
-def add(cluster: Cluster, n_devices: int = 1, **more: Any) -> Any:
-    """Add a node with devices that are nothing but a number."""
+def add(cluster: Cluster, n_devices: int = 1, n_cores: int = 0, **more: Any) -> Any:
+    """Add a node with devices and cores that are nothing but numbers."""
     paths = (more.pop("PYTHONPATH", ""), str(ROOT), *PATHS)
     return cluster.add_node(
-        num_cpus=0,
+        num_cpus=n_cores,
         num_gpus=n_devices,
         object_store_memory=STORE_BYTES,
         env_vars={**more, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
@@ -83,8 +83,8 @@ def add(cluster: Cluster, n_devices: int = 1, **more: Any) -> Any:
 
 
 @contextmanager
-def fleet_on(cluster: Cluster, script: FleetScript) -> Iterator[Fleet]:
-    connected = RayCluster(cluster.address, "cpu", is_apart=True)
+def fleet_on(cluster: Cluster, script: FleetScript, *, is_apart: bool = True) -> Iterator[Fleet]:
+    connected = RayCluster(cluster.address, "cpu", is_apart=is_apart)
     with Fleet(connected, order_for(script), "the Ray cluster", PATIENCE) as fleet:
         yield fleet
 
@@ -144,6 +144,18 @@ def test_one_device_and_four_on_two_nodes_give_the_same_record(nodes: Cluster, t
     assert ended(one) == ended(four)
     assert len({note["pid"] for note in notes_in(one)}) == 1
     assert len({note["pid"] for note in notes_in(four)}) > 1
+
+
+def test_a_processor_is_one_device_with_all_cores_of_its_node(nodes: Cluster, tmp_path: Path) -> None:
+    add(nodes, 0, n_cores=2)
+    add(nodes, 0, n_cores=3)
+    script = FleetScript(notes=str(tmp_path), seconds=0.2)
+    with fleet_on(nodes, script, is_apart=False) as fleet:
+        wait_until(lambda: look(fleet) == 2)  # the head has no cores, and so no device
+        assert sorted(seat.device.cpus for seat in fleet._seats.values()) == [2, 3]
+        record = play_all(fleet, 4)
+    assert [len(found) for found in record.values()] == [len(SOURCES) + 1] * 4
+    assert len({note["pid"] for note in notes_in(tmp_path)}) == 2
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_records_nothing_twice(
