@@ -131,10 +131,8 @@ def _attribute_causes(
     for name, description in verified.opaque.items():
         if name not in own or not where.has_described(path, name, own[name], description, pinned):
             yield Cause("attribute", f"{name} of {title} was replaced")
-    known, kind = (
-        {*verified.attributes, *verified.opaque, *STANDARD, *not_held(part)},
-        original_class(type(part)),
-    )
+    kind = original_class(type(part))
+    known = {*verified.attributes, *verified.opaque, *STANDARD, *not_held(part)}
     if not path and "forward" not in names_spoken_of(kind):
         known.add("forward")  # a wrapper that calls this one: what else it does is its own
     for name in vars(part).keys() - known:

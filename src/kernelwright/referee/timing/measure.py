@@ -537,12 +537,11 @@ class Measurement:
 
         The round-trip overhead of a command is subtracted. It is the median of the parent's elapsed time
         minus the trusted process's own. It exceeds that of an empty command, because threads that still spin
-        delay the answer.
+        delay the answer. On a device it is that of an empty command.
         """
-        is_apart = self._reference.device.is_apart  # there, a call returns before its work is done
-        asking_s = (
-            self._round_trip_s if is_apart else statistics.median(self._asking_s or [self._round_trip_s])
-        )
+        asking_s = statistics.median(self._asking_s or [self._round_trip_s])
+        if self._reference.device.is_apart:  # the process's own time ends before the work is done
+            asking_s = self._round_trip_s
         return [self._without(asking_s, seconds) * 1e3 / side.calls for seconds in side.samples_s]
 
     @staticmethod
