@@ -7,6 +7,8 @@ import platform
 import sys
 from typing import Any
 
+from gpucheck.sources import compile_sources
+
 NEEDED = (
     "numpy", "cloudpickle", "jinja2", "pydantic", "yaml", "rich", "sqlalchemy", "typer", "pytest",
     "hypothesis",
@@ -31,6 +33,8 @@ def main() -> None:
         "problem": "",
     }
     found |= _devices(versions)
+    if not found["problem"]:
+        compile_sources()
     sys.stdout.write(json.dumps(found) + "\n")
 
 

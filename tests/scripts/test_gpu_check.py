@@ -23,6 +23,7 @@ from gpucheck.profile_slowest import main as profile_slowest
 from gpucheck.profile_slowest import slowest
 from gpucheck.results import Result, State, load, save
 from gpucheck.running import run
+from gpucheck.sources import compile_sources
 from gpucheck.start import main as start
 from tests.marks import mostly_slow
 
@@ -354,6 +355,19 @@ def test_a_machine_without_a_device_is_one_line_and_exit_code_2(tmp_path: Path) 
     assert done.returncode == 2 and done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: nothing to check: ") and not (tmp_path / "o").exists()
+
+
+def test_what_was_installed_without_compiled_sources_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bare" / "inner").mkdir(parents=True)
+    for file in ("__init__.py", "inner/__init__.py", "inner/wrong.py"):
+        (tmp_path / "bare" / file).write_text("1 +" if "wrong" in file else "x = 1\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for _ in range(2):
+        compile_sources(["bare", "there_is_no_such_package", "json"])
+    compiled = sorted(file.parent.parent.name for file in (tmp_path / "bare").rglob("*.pyc"))
+    assert compiled == ["bare", "inner"]
 
 
 @pytest.mark.parametrize(
