@@ -107,7 +107,8 @@ def _sort(x: torch.Tensor, generator: torch.Generator) -> None:
     """Sort every row, up or down, so that what is alike lies side by side."""
     if x.ndim:
         is_up = torch.rand((*x.shape[:-1], 1), generator=generator) < 0.5
-        x.copy_(torch.where(is_up, x.sort(dim=-1).values, x.sort(dim=-1, descending=True).values))
+        ordered = x.sort(dim=-1).values
+        x.copy_(torch.where(is_up, ordered, ordered.flip(-1)))
 
 
 def _level(generator: torch.Generator) -> float:
