@@ -2,8 +2,10 @@
 
 import copy
 import dataclasses
+import gc
 import json
 import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterator
 from typing import Any
@@ -98,6 +100,26 @@ def test_the_kernel_runs_and_its_result_has_the_original_s_structure(made: Any) 
             compiled = torch.compile(fast, fullgraph=True, backend="eager")
             assert_same(compiled(*args, **kwargs), Nested()(*args, **kwargs))
     assert fast.report().original_calls == 0
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
+def test_results_go_with_their_last_name_without_a_garbage_collection(made: Any) -> None:
+    fast, (args, kwargs) = copy.deepcopy(made), example()
+    with torch.no_grad():
+        for _ in range(2):
+            result = fast(*args, **kwargs)
+    parts = take_apart(result, torch.is_tensor)[1]
+    held = [weakref.ref(part) for part in (*parts, *take_apart(args, torch.is_tensor)[1])]
+    del result, parts, args, kwargs
+    assert len(held) > 4 and not any(found() is not None for found in held)
 
 
 CHANGES = st.sampled_from(

@@ -105,13 +105,16 @@ def test_memory_that_is_taken_when_the_module_is_made_counts(session: RefereeSes
 
 
 @pytest.mark.slow
-def test_looking_at_inputs_takes_no_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", [None, DELIVERED], ids=["kernel", "module"])
+def test_neither_inputs_nor_what_made_the_module_take_memory(
+    tmp_path: Path, form: DeliveredForm | None
+) -> None:
     body = "class {name}(nn.Module):\n    def forward(self, x):\n        return x.sum(-1)\n"
     inputs = (
         "def get_inputs():\n    return [torch.rand(4096, 1280)]\n\ndef get_init_inputs():\n    return []\n"
     )
     task = Task(name="large", source=HEAD + body.format(name="Model") + inputs)
-    with Referee(settings_for(tmp_path, None)) as referee, referee.open(task) as session:
+    with Referee(settings_for(tmp_path, form)) as referee, referee.open(task) as session:
         found = session.evaluate(Candidate(source=HEAD + body.format(name="ModelNew")), final=True)
     assert found.ordinary is not None, found.detail
     memory = found.ordinary[0].memory

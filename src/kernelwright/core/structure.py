@@ -52,19 +52,24 @@ def take_apart(value: Any, is_tensor: Callable[[Any], bool]) -> tuple[Structure,
         UnstructuredError: it holds something else than tensors, plain values and containers of such.
     """
     tensors: list[Any] = []
+    return _without_tensors(value, is_tensor, tensors), tensors
 
-    def visit(part: Any) -> Structure:
-        if is_tensor(part):
-            tensors.append(part)
-            return TensorAt(len(tensors) - 1)
-        if is_plain(part):
-            return Fixed(part)
-        keys = keys_of(part)
-        if keys is None:
-            raise UnstructuredError(f"a {type(part).__qualname__}")
-        return Container(type(part), keys, tuple(visit(item_of(part, key)) for key in keys))
 
-    return visit(value), tensors
+def _without_tensors(part: Any, is_tensor: Callable[[Any], bool], tensors: list[Any]) -> Structure:
+    """Return a part's structure, and add its tensors.
+
+    A function inside ``take_apart`` would refer to itself, and tensors would live until a garbage collection.
+    """
+    if is_tensor(part):
+        tensors.append(part)
+        return TensorAt(len(tensors) - 1)
+    if is_plain(part):
+        return Fixed(part)
+    keys = keys_of(part)
+    if keys is None:
+        raise UnstructuredError(f"a {type(part).__qualname__}")
+    items = (_without_tensors(item_of(part, key), is_tensor, tensors) for key in keys)
+    return Container(type(part), keys, tuple(items))
 
 
 def put_together(structure: Structure, tensors: Sequence[Any]) -> Any:
