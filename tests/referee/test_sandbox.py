@@ -93,7 +93,7 @@ def start(
     """Run a function in a cell; the cell is gone when this ends."""
     scratch = tempfile.mkdtemp(prefix="kernelwright-")
     limits = ProcessLimits(
-        address_space_bytes=4 << 30, cpu_s=60, file_bytes=SCRATCH_BYTES, processes=N_PROCESSES,
+        address_space_bytes=64 << 30, cpu_s=60, file_bytes=SCRATCH_BYTES, processes=N_PROCESSES,
         descriptors=64,
         scratch_bytes=SCRATCH_BYTES,
     )  # fmt: skip
