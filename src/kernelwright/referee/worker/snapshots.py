@@ -24,7 +24,7 @@ _SHAPE, _STRIDE = torch.Tensor.size, torch.Tensor.stride
 
 
 @dataclass(frozen=True)
-class _Copy:
+class _CopiedOutput:
     """One output: where its copy begins, and its form."""
 
     offset: int
@@ -42,7 +42,7 @@ class Snapshots:
         self._device, self._copy = torch.device(device).type, copy
         self._areas: list[torch.Tensor] = []
         self._depth = 0
-        self._copies: dict[int, tuple[torch.Tensor, list[_Copy]]] = {}
+        self._copies: dict[int, tuple[torch.Tensor, list[_CopiedOutput]]] = {}
 
     def make_room(self, depth: int, output_bytes: int) -> None:
         """Have memory for the outputs of calls among the last ``depth``, ``output_bytes`` each."""
@@ -70,7 +70,7 @@ class Snapshots:
             if (copies := self._copied(values, area)) is not None:
                 self._copies[number] = area, copies
 
-    def _copied(self, values: Any, area: torch.Tensor) -> list[_Copy] | None:
+    def _copied(self, values: Any, area: torch.Tensor) -> list[_CopiedOutput] | None:
         """Copy these tensors; None where one has no plain memory on the device, or too much."""
         begin, copies, at = _ADDRESS(area), [], 0
         for value in values:
@@ -83,7 +83,7 @@ class Snapshots:
                 return None
             if span:
                 self._copy(begin + at, _ADDRESS(value), span)
-            copies.append(_Copy(at, span, value.dtype, shape, stride))
+            copies.append(_CopiedOutput(at, span, value.dtype, shape, stride))
             at += -(-span // ALIGNMENT) * ALIGNMENT
         return copies
 
