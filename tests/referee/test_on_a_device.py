@@ -17,9 +17,10 @@ from kernelwright.core.evaluation import Check, Stage, Status
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.referee.checks import replay
 from kernelwright.referee.checks.replay_statistics import ON_A_GPU, PassSize
+from kernelwright.referee.session.pair import disturbance
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.settings import RefereeSettings
-from kernelwright.referee.timing.measure import Measurement
+from kernelwright.referee.timing.statistics import Samples
 
 HONEST = "return torch.relu(x) * 2 + 1"
 CACHE_BYTES = 64 << 10
@@ -206,14 +207,16 @@ def test_work_that_a_thread_begins_soon_after_timed_calls_comes_too_late(session
     assert evaluation.check is not None  # which of many: that depends on when the thread runs
 
 
-def test_a_reference_that_is_faster_without_the_candidate_was_disturbed(
-    session: RefereeSession, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("candidate_ms", "beside_ms", "alone_ms", "is_found"),
+    [(0.95, 2.0, 1.0, True), (0.95, 1.5, 1.0, False), (0.7, 2.0, 1.0, False), (2.0, 1.0, 1.0, False)],
+    ids=["slows eager down", "a little", "is faster all the same", "is slower"],
+)
+def test_a_reference_that_is_faster_alone_was_disturbed(
+    candidate_ms: float, beside_ms: float, alone_ms: float, is_found: bool
 ) -> None:
-    alone_ms = Measurement.alone_ms
-    monkeypatch.setattr(Measurement, "alone_ms", lambda self, name: (alone_ms(self, name) or 0.0) / 8)
-    evaluation = judge(session, HONEST)
-    assert (evaluation.status, evaluation.check) == (Status.REJECTED, Check.CLOCK), evaluation.detail
-    assert "beside the candidate's process" in evaluation.detail
+    samples = Samples(candidate=(candidate_ms,) * 3, baselines={"eager": (beside_ms,) * 3}, calls={})
+    assert (disturbance(samples, alone_ms) is not None) == is_found
 
 
 @pytest.mark.gpu

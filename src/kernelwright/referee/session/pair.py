@@ -38,8 +38,10 @@ ALONE_MS = 2000.0
 """Nothing is timed with one thread where a call of the reference might then take longer than this."""
 AGAIN_MS = 200.0
 """Slower references are not timed again after the replay; the replay's factor bounds what that would show."""
-DISTURBED = 1.3
-"""A candidate beside which the reference takes this many times as long has slowed it down."""
+DISTURBED = 1.6
+"""Beside a candidate the reference takes this many times as long: it was slowed down."""
+CLEARLY_FASTER = 1.3
+"""What is faster than eager alone by this factor has no need to slow it down."""
 ONE_CORE = 1.3
 """A process that keeps more cores than this busy works with more than one thread; accounts lag a little."""
 
@@ -286,25 +288,19 @@ class ProcessPair:
         self._lease.release()
 
     def check_undisturbed(self) -> None:
-        """On a device, end the worker and time the reference once more, alone.
+        """On a GPU, end the worker and time the reference once more, alone.
 
         What a candidate has handed to a device goes on in the reference's turn, without processor time.
         """
-        if not self.worker.reference.device.is_apart:
+        if not self.worker.reference.device.has_driver:
             return
         self._waited_share = waited_share(self.worker.child.pid)
         self.worker.close()
         self.dossier.take(self._lease)
         alone_ms = self._timing.alone_ms(EAGER)
         self._lease.release()
-        samples = self._timing.samples().baselines.get(EAGER, ())
-        beside_ms = statistics.median(samples or [0.0])
-        if alone_ms and beside_ms > DISTURBED * alone_ms:
-            detail = (
-                f"eager takes {beside_ms:.3g} ms a call beside the candidate's process, and "
-                f"{alone_ms:.3g} ms when that has ended"
-            )
-            raise Failure(Status.REJECTED, detail, check=Check.CLOCK, is_by_clock=True)
+        if alone_ms is not None and (problem := disturbance(self._timing.samples(), alone_ms)):
+            raise Failure(Status.REJECTED, problem, check=Check.CLOCK, is_by_clock=True)
 
     def check_own_code(self) -> None:
         """Check that timed calls were computed by the candidate's own code, where the policy asks for it."""
@@ -380,6 +376,18 @@ class ProcessPair:
         )  # fmt: skip
         self._alone.take(ONE_THREAD_BASELINES)
         return self._alone
+
+
+def disturbance(samples: Samples, alone_ms: float) -> str | None:
+    """Say that eager was slowed down, where the candidate is hardly faster than eager alone; else None."""
+    beside_ms = statistics.median(samples.baselines.get(EAGER) or [0.0])
+    is_faster = CLEARLY_FASTER * statistics.median(samples.candidate) < alone_ms
+    if is_faster or beside_ms <= DISTURBED * alone_ms:
+        return None
+    return (
+        f"eager takes {beside_ms:.3g} ms a call beside the candidate's process, and {alone_ms:.3g} ms when "
+        "that has ended"
+    )
 
 
 def _timed_draws(reference: ReferenceProcess) -> list[InputSample]:
