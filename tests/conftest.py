@@ -1,9 +1,11 @@
 """The same place for every test, whatever shell starts them: environment, signals, file modes."""
 
+import gc
 import os
 import signal
 import time
 import zlib
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -42,3 +44,12 @@ def pytest_configure() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have a test draw the same tensors in every run, alone or among others."""
     torch.manual_seed(zlib.crc32(item.nodeid.encode()))
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Collect no garbage while a test runs: what only a collection would free is held."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

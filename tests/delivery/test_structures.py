@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import gc
 import json
 import warnings
 import weakref
@@ -100,14 +99,6 @@ def test_the_kernel_runs_and_its_result_has_the_original_s_structure(made: Any) 
             compiled = torch.compile(fast, fullgraph=True, backend="eager")
             assert_same(compiled(*args, **kwargs), Nested()(*args, **kwargs))
     assert fast.report().original_calls == 0
-
-
-@pytest.fixture
-def no_collection() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("no_collection")

@@ -1,7 +1,6 @@
 """Tensors of the referee's own go with the processes that they were for, without a garbage collection."""
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 from tests.referee.conftest import HEAD
@@ -28,14 +27,6 @@ CANDIDATES = {
     "raises": "x.no_such_thing()",
     "of another shape": "torch.sqrt(x)[:1]",
 }
-
-
-@pytest.fixture
-def no_collection() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def held_bytes() -> int:

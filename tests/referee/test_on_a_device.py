@@ -5,6 +5,8 @@ On the processor, and, where there is one, on a GPU.
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from kernelwright.core.evaluation import Check, Stage, Status
 from kernelwright.core.task import Task, TolerancePolicy
 from kernelwright.referee.checks import replay
 from kernelwright.referee.checks.replay_statistics import ON_A_GPU, PassSize
+from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.pair import disturbance
 from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.settings import RefereeSettings
@@ -204,7 +207,13 @@ class ModelNew(nn.Module):
 def test_work_that_a_thread_begins_soon_after_timed_calls_comes_too_late(session: RefereeSession) -> None:
     evaluation = session.evaluate(Candidate(source=DEFERS))
     assert not evaluation.is_verified, evaluation.geomean_speedup()
-    assert evaluation.check is not None  # which of many: that depends on when the thread runs
+
+
+@pytest.mark.parametrize("numbers", [None, [9], ["2"], {"2": 2}], ids=str)
+def test_calls_that_were_not_made_cannot_be_named(numbers: Any) -> None:
+    worker: Any = SimpleNamespace(_call=lambda *given: {"numbers": numbers}, _call_timeout_s=1.0)
+    with pytest.raises(Failure, match="malformed"):
+        CandidateProcess._taken(worker, range(3))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.referee.worker.snapshots import MORE, Snapshots
+from kernelwright.referee.worker.snapshots import N_OTHERS, Snapshots
 
 OUTPUT_BYTES = 4 * 6 * 4
 
@@ -36,7 +36,7 @@ def test_the_last_call_is_always_among_them_and_only_kept_calls_of_the_series() 
     seen = set()
     for _ in range(60):
         numbers = taken([torch.zeros(4, 6)] * 9, depth=4).numbers()
-        assert 8 in numbers and len(numbers) <= 1 + MORE
+        assert 8 in numbers and len(numbers) <= 1 + N_OTHERS
         seen |= set(numbers)
     assert seen == {5, 6, 7, 8}
     assert taken([torch.zeros(4, 6)] * 9, first=8).numbers() == [8]

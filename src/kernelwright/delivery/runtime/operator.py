@@ -27,9 +27,6 @@ DEFINED = "kernelwright_operators"
 _defining = threading.RLock()
 
 
-_refer_to: Callable[[torch.UntypedStorage], Any] = StorageWeakRef
-
-
 def _facts(weights: Sequence[torch.Tensor]) -> Iterator[float]:
     for weight in weights:
         yield from (weight.untyped_storage()._cdata, weight.data_ptr(), version_of(weight))
@@ -39,7 +36,8 @@ class SameWeights:
     """Tells whether weights are those of before, in the same memory and not written to; keeps none alive."""
 
     def __init__(self, weights: Sequence[torch.Tensor]) -> None:
-        self._memory: list[Any] = [_refer_to(weight.untyped_storage()) for weight in weights]
+        storages = [weight.untyped_storage() for weight in weights]
+        self._memory = [StorageWeakRef(storage) for storage in storages]  # type: ignore[no-untyped-call]
         """While it is referred to, no other memory has its number."""
         self._known = list(_facts(weights))
 

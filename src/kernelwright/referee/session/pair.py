@@ -96,8 +96,6 @@ class ProcessPair:
         """Where the worker spends its time, when the policy wants it known and this machine tells."""
         self._alone: Measurement | None = None
         """The measurement with one thread, in an ordinary process."""
-        self._waited_share: float | None = None
-        """Of the worker, where it has ended already."""
 
     def close(self) -> None:
         """Undo pins, give the device back, and tell the dossier what was found whatever the outcome."""
@@ -107,8 +105,7 @@ class ProcessPair:
         if self._code is not None:
             self._code.close()
         self._lease.release()
-        share = self._waited_share
-        self.confirmation.waited_share = waited_share(self.worker.child.pid) if share is None else share
+        self.confirmation.waited_share = waited_share(self.worker.child.pid)
         self.dossier.families_skipped |= self.worker.reference.skipped
         self.dossier.keep_worst(self._verification.errors)
 
@@ -290,11 +287,10 @@ class ProcessPair:
     def check_undisturbed(self) -> None:
         """On a GPU, end the worker and time the reference once more, alone.
 
-        What a candidate has handed to a device goes on in the reference's turn, without processor time.
+        A device works on what a candidate gave it, in the reference's turn too, without processor time.
         """
         if not self.worker.reference.device.has_driver:
             return
-        self._waited_share = waited_share(self.worker.child.pid)
         self.worker.close()
         self.dossier.take(self._lease)
         alone_ms = self._timing.alone_ms(EAGER)

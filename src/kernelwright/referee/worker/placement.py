@@ -34,6 +34,8 @@ class Placement:
     """Torch's name of it."""
     is_on_gpu = False
     """True where tensors are not in the processor's memory."""
+    snapshots: Snapshots | None = None
+    """Copies of outputs, where tensors have memory of their own."""
 
     def bind(
         self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
@@ -77,20 +79,6 @@ class Placement:
         """Return the time between two marks by the device's own clock, empty where it has none."""
         return {}
 
-    def make_room(self, depth: int, output_bytes: int) -> None:
-        """Have room for copies of outputs; see Snapshots."""
-
-    def take(self, first: int, end: int, output: Callable[[int], Any]) -> None:
-        """Copy outputs of the calls from ``first`` to before ``end``, where memory is a device's own."""
-
-    def taken(self) -> list[int]:
-        """Return the numbers of the calls whose outputs were copied."""
-        return []
-
-    def copies_of(self, number: int) -> list[torch.Tensor] | None:
-        """Return the copies of a call's outputs; None where there are none."""
-        return None
-
     def watched(self) -> tuple[Any, ...]:
         """Return the objects that do all this, whose methods must not be replaced."""
         return (self,)
@@ -107,7 +95,7 @@ class DevicePlacement(Placement):
         self.device, self._driver = device, driver
         self.is_on_gpu = not isinstance(driver, Bystander)
         self._mirrors: dict[str, Mirror] = {}
-        self._snapshots = Snapshots(device, driver.copy)
+        self.snapshots: Snapshots = Snapshots(device, driver.copy)
 
     def bind(
         self, name: str, value: Json, arena: Arena | None, begin: int = 0, end: int | None = None
@@ -176,20 +164,8 @@ class DevicePlacement(Placement):
     def between(self, first: Mark, second: Mark) -> dict[str, float]:
         return {"device_ns": self._driver.between(first, second)}
 
-    def make_room(self, depth: int, output_bytes: int) -> None:
-        self._snapshots.make_room(depth, output_bytes)
-
-    def take(self, first: int, end: int, output: Callable[[int], Any]) -> None:
-        self._snapshots.take(first, end, output)
-
-    def taken(self) -> list[int]:
-        return self._snapshots.numbers()
-
-    def copies_of(self, number: int) -> list[torch.Tensor] | None:
-        return self._snapshots.of(number)
-
     def watched(self) -> tuple[Any, ...]:
-        return (self, self._snapshots, self._driver, *self._driver.watched())
+        return (self, self.snapshots, self._driver, *self._driver.watched())
 
     def switches(self) -> dict[str, Callable[[], Any]]:
         own: dict[str, Callable[[], Any]] = {"lines kept in the second-level cache": self._driver.set_aside}

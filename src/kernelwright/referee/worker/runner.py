@@ -208,7 +208,8 @@ class Runner:
     def keep_last(self, message: Message) -> Message:
         """Keep the outputs of the last ``count`` calls, ``bytes`` each."""
         self.loop.keep_last(message["count"])
-        self.placement.make_room(message["count"], message["bytes"])
+        if (snapshots := self.placement.snapshots) is not None:
+            snapshots.make_room(message["count"], message["bytes"])
         return {}
 
     def use(self, message: Message) -> Message:
@@ -238,7 +239,8 @@ class Runner:
 
     def _synchronise(self) -> bool:
         self._marks.append(self.placement.mark())
-        self.placement.take(self._first, self.loop.count(), self._output_of)
+        if (snapshots := self.placement.snapshots) is not None:
+            snapshots.take(self._first, self.loop.count(), self._output_of)
         self.placement.synchronise()
         return True
 
@@ -247,7 +249,8 @@ class Runner:
 
     def taken(self, message: Message) -> Message:
         """Return the numbers of the last series' calls whose outputs were copied at once."""
-        return {"numbers": self.placement.taken()}
+        snapshots = self.placement.snapshots
+        return {"numbers": [] if snapshots is None else snapshots.numbers()}
 
     def events(self, message: Message) -> Message:
         """Return the time of the last calls by the device's own clock."""
@@ -259,7 +262,8 @@ class Runner:
         With ``is_at_once`` as they were right after the series, where they were copied then.
         """
         arena, which = self.arenas[message["arena"]], message["which"]
-        outputs = self.placement.copies_of(which) if message.get("is_at_once") else None
+        snapshots = self.placement.snapshots if message.get("is_at_once") else None
+        outputs = None if snapshots is None else snapshots.of(which)
         if outputs is None:
             outputs = _as_list(self.loop.output(which, is_kept=message["is_kept"]))
         self.placement.synchronise()

@@ -6,32 +6,20 @@ current one waiting for it, or what a thread begins later, comes too late for it
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from kernelwright.referee.worker.layouts import extent
 
-MORE = 2
-"""Further calls of a series, besides the last, whose outputs are copied; chosen when all have returned."""
+N_OTHERS = 2
+"""Calls besides the last whose outputs are copied; drawn when all of the series have returned."""
 MANY_BYTES = 1 << 30
 """So much memory is taken for copies at most, except for that of one call's outputs."""
 ALIGNMENT = 4096
 _ITEM_BYTES, _ADDRESS = torch.Tensor.element_size, torch.Tensor.data_ptr
 _SHAPE, _STRIDE = torch.Tensor.size, torch.Tensor.stride
 """Looked up before any candidate is imported."""
-
-
-@dataclass(frozen=True)
-class _CopiedOutput:
-    """One output: where its copy begins, and its form."""
-
-    offset: int
-    span: int
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
 
 
 class Snapshots:
@@ -42,7 +30,7 @@ class Snapshots:
         self._device, self._copy = torch.device(device).type, copy
         self._areas: list[torch.Tensor] = []
         self._depth = 0
-        self._copies: dict[int, tuple[torch.Tensor, list[_CopiedOutput]]] = {}
+        self._copies: dict[int, list[torch.Tensor]] = {}
 
     def make_room(self, depth: int, output_bytes: int) -> None:
         """Have memory for the outputs of calls among the last ``depth``, ``output_bytes`` each."""
@@ -50,7 +38,7 @@ class Snapshots:
         self._areas.clear()
         self._depth = depth
         size = output_bytes + ALIGNMENT
-        count = max(1, min(1 + MORE, depth, MANY_BYTES // size))
+        count = max(1, min(1 + N_OTHERS, depth, MANY_BYTES // size))
         try:
             self._areas = [torch.empty(size, dtype=torch.uint8, device=self._device) for _ in range(count)]
         except torch.OutOfMemoryError:
@@ -62,28 +50,29 @@ class Snapshots:
         depth = min(self._depth, end - first)
         if depth < 1:
             return
-        backs = dict.fromkeys([0, *(byte % depth for byte in os.urandom(MORE))])
+        backs = dict.fromkeys([0, *(byte % depth for byte in os.urandom(N_OTHERS))])
         for back, area in zip(backs, self._areas, strict=False):
             number = end - 1 - back
             result = output(number)
             values = result if isinstance(result, tuple | list) else (result,)
             if (copies := self._copied(values, area)) is not None:
-                self._copies[number] = area, copies
+                self._copies[number] = copies
 
-    def _copied(self, values: Any, area: torch.Tensor) -> list[_CopiedOutput] | None:
+    def _copied(self, values: Any, area: torch.Tensor) -> list[torch.Tensor] | None:
         """Copy these tensors; None where one has no plain memory on the device, or too much."""
-        begin, copies, at = _ADDRESS(area), [], 0
+        copies: list[torch.Tensor] = []
+        at = 0
         for value in values:
             is_plain = type(value) is torch.Tensor and value.layout is torch.strided
             if not is_plain or value.device.type != self._device:
                 return None
             shape, stride = tuple(_SHAPE(value)), tuple(_STRIDE(value))
             span = extent(shape, stride) * _ITEM_BYTES(value)
-            if min(stride, default=0) < 0 or at + span > area.numel():
+            if at + span > area.numel():
                 return None
             if span:
-                self._copy(begin + at, _ADDRESS(value), span)
-            copies.append(_CopiedOutput(at, span, value.dtype, shape, stride))
+                self._copy(_ADDRESS(area) + at, _ADDRESS(value), span)
+            copies.append(area[at : at + span].view(value.dtype).as_strided(shape, stride))
             at += -(-span // ALIGNMENT) * ALIGNMENT
         return copies
 
@@ -93,12 +82,4 @@ class Snapshots:
 
     def of(self, number: int) -> list[torch.Tensor] | None:
         """Return the copies of a call's outputs; None where there are none."""
-        if number not in self._copies:
-            return None
-        area, copies = self._copies[number]
-        return [
-            area[one.offset : one.offset + one.span].view(one.dtype).as_strided(one.shape, one.stride)
-            if one.span
-            else torch.empty(one.shape, dtype=one.dtype, device=self._device)
-            for one in copies
-        ]
+        return self._copies.get(number)
