@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import Field
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.errors import TaskError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen
@@ -23,7 +24,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.referee.version import REFEREE_VERSION
-from kernelwright.remote.fleet.cluster import FleetDevice, WorkerLost
+from kernelwright.remote.fleet.cluster import FleetDevice, Sendable, WorkerLost
 from kernelwright.remote.fleet.fleet import Fleet, FleetPatience
 from kernelwright.remote.fleet.records import WorkerOrder
 from kernelwright.remote.fleet.worker import RefereeActor, WorkerSetup
@@ -54,6 +55,10 @@ class FleetScript(Frozen):
     """... every time."""
     waits: str = ""
     """An evaluation does not end while this file exists."""
+    modules: str = ""
+    """Folder for live modules."""
+    chosen: dict[str, int] = Field(default_factory=dict)
+    """What open parameters are closed to; empty: nobody closes them."""
 
 
 def order_for(script: FleetScript, device: str = "cpu") -> WorkerOrder:
@@ -71,7 +76,15 @@ def bring(order: WorkerOrder) -> WorkerSetup:
     def start() -> AbstractContextManager["_StubReferee"]:
         return nullcontext(_StubReferee(script))
 
-    return WorkerSetup(start=start, machine=machine)
+    def close(task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
+        return ClosedParameters(written=candidate.id, values=dict(script.chosen), seconds=seconds)
+
+    return WorkerSetup(
+        start=start,
+        machine=machine,
+        modules=Path(script.modules) if script.modules else None,
+        close=close if script.chosen else None,
+    )
 
 
 def notes_in(folder: Path) -> list[dict[str, object]]:
@@ -153,17 +166,17 @@ class FakeCluster:
     """Method -> what dies before it answers, one after the other: ``worker``, ``node`` or nothing (empty)."""
     asked: list[tuple[str, str]] = field(default_factory=list)
     """Node and method of every question."""
-    sent: list[str] = field(default_factory=list)
+    sent: list[Sendable] = field(default_factory=list)
     is_closed: bool = False
 
     def devices(self) -> tuple[FleetDevice, ...]:
         """One processor a node."""
         return tuple(FleetDevice(node, "host", "cpu", cpus=1) for node in sorted(self.nodes))
 
-    def put(self, text: str) -> object:
+    def put(self, value: Sendable) -> object:
         """Remember it."""
-        self.sent.append(text)
-        return text
+        self.sent.append(value)
+        return value
 
     def start(self, device: FleetDevice) -> "FakeWorker":
         """Start an actor in this process."""

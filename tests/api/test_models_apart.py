@@ -7,20 +7,24 @@ from typing import Any
 
 import pytest
 import torch
-from tests.whole.generous import Generous, stand_in
+from lab.fleet import FakeCluster
+from tests.whole.generous import Generous, stand_in, times_by_size
 from tests.whole.stacks import Gate, Net
 from torch import nn
 
 import kernelwright
-from kernelwright.api import OptimizeResult, models_apart
+from kernelwright.api import OptimizeResult, models_apart, workers
 from kernelwright.cli import main as command_line
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import LoweringError, MachineError, TaskError, UserError
 from kernelwright.core.events import CandidateEvaluated, Event
+from kernelwright.remote.fleet.fleet import Fleet
+from kernelwright.remote.fleet.records import WorkerOrder
 from kernelwright.report.html import render_report
 from kernelwright.report.story import tell
 from kernelwright.report.verdict import run_verdict
 from kernelwright.settings import Settings
+from kernelwright.whole import profiling
 
 pytestmark = pytest.mark.slow
 X = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
@@ -63,6 +67,31 @@ def test_each_kind_of_block_is_optimised_once_and_the_whole_is_judged(
     assert "Where the time goes, block by block" in page and "layers.0, layers.1, layers.2" in page
     story = tell(stored.event for stored in result.store.iter_events(result.run_id))
     assert "kernels in 4 blocks" in run_verdict(story).lines[0]
+
+
+def test_one_device_of_a_fleet_judges_the_blocks_and_the_whole(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, net = FakeCluster(["one", "two"]), Net().eval()
+    order = WorkerOrder(bring="tests.whole.generous:bring", device="cpu", argument=str(tmp_path / "there"))
+    monkeypatch.setattr(workers, "open_fleet", lambda *given: Fleet(cluster, order))
+    monkeypatch.setattr(profiling, "_time", times_by_size)
+    events: list[Event] = []
+    result = optimised(settings, net, workers="ray", on_event=events.append)
+    judged = [event.evaluation for event in events if isinstance(event, CandidateEvaluated)]
+    assert {evaluation.device for evaluation in judged} == {"host-one/cpu"}
+    assert result.apart is not None and {b.name for b in result.apart.blocks if b.candidate} == {
+        "Mlp",
+        "Gate",
+    }
+    assert result.apart.after_ms is None  # kernels for another machine are not called here
+    assert result.evaluation is not None and result.evaluation.task_id == result.task.id
+    with torch.no_grad():
+        torch.testing.assert_close(result.module(X), net(X))
+    assert kernelwright.report(result.module).kernel_calls == 4
+    n_asked = len(cluster.asked)
+    assert optimised(settings, net, workers="ray").is_stored
+    assert {method for _, method in cluster.asked[n_asked:]} <= {"hello", "begin", "close"}
 
 
 def test_the_second_time_the_store_answers(referee: Generous, settings: Settings) -> None:

@@ -1,10 +1,17 @@
 """Points are built and timed in a confined process, on the device that their target is for."""
 
+import importlib
+import sys
+from pathlib import Path
+
 import pytest
+import torch
+from torch import nn
 
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task
 from kernelwright.core.wrong_numbers import OwnDraw
+from kernelwright.tasks.live import task_from_module
 from kernelwright.tuning.search import BASE
 from kernelwright.tuning.timer import PointTimer
 
@@ -46,6 +53,42 @@ def test_points_run_where_their_device_is(device: str) -> None:
         right, wrong = (timer.compare(source, draws, 30.0) for source in (RIGHT, WRONG))
         assert right is not None and not right.wrong and len(right.draws) == 2
         assert wrong is not None and wrong.wrong
+
+
+SEQUENTIAL = """
+from torch import nn
+
+class ModelNew(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(8, 8), nn.GELU())
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nn.Module:
+    """A live module of a class that lies in a file of the user's."""
+    (tmp_path / "own_classes.py").write_text("from torch import nn\nclass Own(nn.GELU): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return nn.Sequential(nn.Linear(8, 8), importlib.import_module("own_classes").Own())
+
+
+@pytest.mark.slow
+def test_live_modules_are_timed_too(tmp_path: Path, own: nn.Module) -> None:
+    task = task_from_module(own, (torch.randn(4, 8),), name="live", folder=tmp_path / "modules")
+    with PointTimer(task, threads=1) as timer:
+        first = timer.load({BASE: SEQUENTIAL, 1: SEQUENTIAL.replace("GELU", "ReLU")}, 60.0, [BASE])
+        assert first[BASE].ratio and "not close" in (first[1].why or "")
+        assert len(timer.time([BASE], 3, 30.0)[BASE]) == 3
+
+
+@pytest.mark.slow
+def test_a_live_module_whose_classes_are_not_here_is_one_clear_line(tmp_path: Path, own: nn.Module) -> None:
+    """As on another machine."""
+    task = task_from_module(own, (torch.randn(4, 8),), name="live", folder=tmp_path / "modules")
+    del sys.modules["own_classes"]
+    with PointTimer(task, threads=1) as timer:  # noqa: SIM117  two contexts, two reasons
+        with pytest.raises(TaskError, match=r"live: the reference does not run on cpu to be timed: .*own_cl"):
+            timer.load({BASE: SEQUENTIAL}, 60.0, [BASE])
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A stand-in for the referee that verifies every kernel, and for the clock of a profile."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Self
 
 from torch import nn
@@ -12,6 +13,8 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.referee.version import REFEREE_VERSION
+from kernelwright.remote.fleet.records import WorkerOrder
+from kernelwright.remote.fleet.worker import WorkerSetup
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 from kernelwright.whole import profiling
 
@@ -63,6 +66,14 @@ def times_by_size(model: nn.Module, calls: object, names: dict[int, str]) -> pro
     return float(len(list(model.modules()))), {
         path: float(len(list(model.get_submodule(path).modules()))) for path in names.values()
     }
+
+
+def bring(order: WorkerOrder) -> WorkerSetup:
+    """Have a stand-in judge on a worker; live modules go into the folder that the order names."""
+    made = Generous()
+    return WorkerSetup(
+        start=lambda: made, machine=Machine(cores=2, peaks=PEAKS), modules=Path(order.argument)
+    )
 
 
 def stand_in(put: Callable[[object, str, object], None]) -> Generous:

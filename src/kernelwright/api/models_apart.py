@@ -9,7 +9,7 @@ from typing import Any
 import cloudpickle
 from torch import nn
 
-from kernelwright.api import playing
+from kernelwright.api import playing, workers
 from kernelwright.api.optimizing import OptimizeResult, finish, result_of
 from kernelwright.api.starting import Begun, begin
 from kernelwright.core.blocks import BlockShare, Composition
@@ -23,6 +23,7 @@ from kernelwright.core.run import RunState
 from kernelwright.delivery.making import ExampleCall, calls_of, original_of
 from kernelwright.delivery.runtime.kernel import VerifiedKernel
 from kernelwright.runs.holding import held
+from kernelwright.runs.loop import RunOutcome
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.places import save_task
 from kernelwright.whole.blocks import find_blocks
@@ -76,6 +77,17 @@ def finish_by_blocks(
     """
     if begun.is_stored or begun.store.get_run(begun.run_id).state is RunState.FINISHED:
         return result_of(begun, begun.carry_on(on_event), original)
+    with workers.closing(begun.evaluator):
+        return result_of(begun, _carried_out(begun, original, progress, on_event, tell), original)
+
+
+def _carried_out(
+    begun: Begun,
+    original: nn.Module | None,
+    progress: bool | None,
+    on_event: Callable[[Event], None],
+    tell: Tell,
+) -> RunOutcome:
     task = begun.spec.task
     own, origin = original_of(task, original)
     with pickled_by_value(own if origin is not None else None):
@@ -84,7 +96,7 @@ def finish_by_blocks(
         blocks = _optimise_blocks(model)
     apart, candidates = _compose(model, blocks)
     tell(f"{task.name}: judging {len(candidates)} ways to put it together")
-    outcome = playing.put_together(
+    return playing.put_together(
         begun.run_id,
         candidates,
         apart,
@@ -93,7 +105,6 @@ def finish_by_blocks(
         referee=begun.evaluator,
         on_event=on_event,
     )
-    return result_of(begun, outcome, original)
 
 
 def _profiled(begun: Begun, own: nn.Module, calls: list[ExampleCall], tell: Tell) -> ModelProfiled:
@@ -169,7 +180,8 @@ def _optimise_block(model: _Model, request: RunRequest, block: BlockShare, budge
         }
     )
     whole = model.begun
-    begun = begin(asked, settings=whole.settings, store=whole.store, evaluator=whole.evaluator, carry_on=True)
+    judge = workers.shared(whole.evaluator)
+    begun = begin(asked, settings=whole.settings, store=whole.store, evaluator=judge, carry_on=True)
     result = finish(begun, progress=model.progress, on_event=model.on_event)
     found = {"run_id": result.run_id, "is_stored": begun.is_stored}
     evaluation, winner = result.evaluation, result.winner
@@ -210,7 +222,7 @@ def _compose(model: _Model, blocks: list[BlockShare]) -> tuple[ModelTakenApart, 
         unfit = next((block.note for block in blocks if block.note.startswith(UNFIT)), "")
         note = unfit or "no block of the model became faster" if blocks else "it has no blocks to take out"
         apart = apart.model_copy(update={"note": note})
-    else:
+    elif not model.begun.spec.machine.is_elsewhere:  # kernels for another machine are not called on this one
         after = _after(model, kernels)
         timed = tuple(
             block.model_copy(update={"after_ms": after.ms_of(block.paths)}) if number in kernels else block

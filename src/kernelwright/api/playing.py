@@ -17,6 +17,7 @@ from kernelwright.api.closing import closer
 from kernelwright.api.explaining import explain
 from kernelwright.api.model_tools import toolboxes
 from kernelwright.api.referees import open_referee as open_referee
+from kernelwright.api.workers import tunes
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
@@ -114,7 +115,7 @@ def carry_on(
         wanted = _closing(wanted, spec, where)
     with _referee(referee, where, spec, wanted) as judge:
         tools = _tools(spec, store, where, judge, on_event)
-        tools = replace(tools, can_tune=_can_tune(wanted, spec))
+        tools = replace(tools, can_tune=_can_tune(wanted, spec, referee))
         return continue_run(run_id, replace(tools, prepare=prepare or preparation(where)))
 
 
@@ -279,12 +280,12 @@ def _closing(around: Around, spec: RunSpec, where: Settings) -> Around:
     )
 
 
-def _can_tune(around: Around, spec: RunSpec) -> bool:
+def _can_tune(around: Around, spec: RunSpec, referee: Evaluator | None) -> bool:
     """Tell whether schedules are tuned; not on a GPU, where that was never seen to work."""
     if target_of(spec.target).device.is_apart:
         return False
     recorded = around.recording is not None and around.is_served and around.recording.has_closings
-    return around.close is not None or recorded
+    return around.close is not None or recorded or tunes(referee)
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape, settings: Settings) -> Crew:

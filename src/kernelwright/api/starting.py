@@ -19,6 +19,7 @@ from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.memory.documents import read_documents
 from kernelwright.methods import find_recipe
+from kernelwright.remote.fleet.session import FleetEvaluator
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.loop import RunOutcome, create_run, ended_run
 from kernelwright.runs.machine import Elsewhere
@@ -91,8 +92,8 @@ def begin(
         request: what is asked for.
         settings: where things are; default: ``load_settings()``.
         store: an open one, in the place of the request's.
-        evaluator: an open one, in the place of the request's. Nobody knows what it goes by: what the store
-            has is no answer then.
+        evaluator: an open one, in the place of the request's. Unless it is a fleet's, nobody knows what it
+            goes by: what the store has is no answer then.
         carry_on: an interrupted run that asked the same is carried on.
 
     Raises:
@@ -107,9 +108,8 @@ def begin(
     )
     named = _named_evaluator(request, where)
     try:
-        begun = _begin(
-            request, where, store, evaluator or named, is_given=evaluator is not None, carry_on=carry_on
-        )
+        is_given = evaluator is not None and not isinstance(evaluator, FleetEvaluator)
+        begun = _begin(request, where, store, evaluator or named, is_given=is_given, carry_on=carry_on)
         is_needed = begun.evaluator is named and not begun.is_stored
     except BaseException:
         workers.leave(named)
@@ -276,7 +276,7 @@ def wants_blocks(
     why_not = {
         "with --record": request.record is not None,
         "with --confine-tasks, as the model runs in this process": settings.confine_tasks,
-        "with --evaluator or --workers": isinstance(evaluator, Elsewhere),
+        "with --evaluator": isinstance(evaluator, Elsewhere) and request.workers is None,
         f"for {target}": target.device.is_apart,
         "with --dynamic": bool(task.dynamic),
         "with --weights frozen": request.weights is Weights.FROZEN,
@@ -296,7 +296,7 @@ def _require_gradients(
     why_not = {
         "with --record": request.record is not None,
         "with --confine-tasks, as autograd runs in this process": settings.confine_tasks,
-        "with --evaluator": isinstance(evaluator, Elsewhere),
+        "with --evaluator or --workers": isinstance(evaluator, Elsewhere),
         f"for {target}": target.device.is_apart,
         "with --dynamic": bool(task.dynamic),
         "with --weights frozen": request.weights is Weights.FROZEN,

@@ -6,9 +6,12 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from kernelwright.api.closing import closer
 from kernelwright.api.machines import bound_settings, parse_target, require_device
 from kernelwright.api.referees import open_referee
 from kernelwright.api.serving import machine_to_tell, peaks_to_judge_by
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.machine import Machine
 from kernelwright.core.policy import Policy
 from kernelwright.core.target import TargetName
@@ -18,6 +21,7 @@ from kernelwright.remote.fleet.fleet import Fits, Fleet
 from kernelwright.remote.fleet.records import WorkerOrder
 from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace, FleetSession
 from kernelwright.remote.fleet.worker import WorkerSetup
+from kernelwright.runs.evaluator import Evaluator
 from kernelwright.settings import Settings
 from kernelwright.targets.registry import target_of
 
@@ -34,10 +38,17 @@ def bring(order: WorkerOrder) -> WorkerSetup:
     """
     where = bound_settings(None, order.require_sandbox, confine_tasks=order.confine_tasks)
     require_device(order.device)
+    machine = machine_to_tell(where, order.device)
+
+    def close(task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
+        return closer(candidate.target, lambda: machine, where)(task, candidate, seconds)
+
     return WorkerSetup(
         start=partial(open_referee, where, order.policy, device=order.device, is_search=True),
-        machine=machine_to_tell(where, order.device),
+        machine=machine,
+        close=close,
         peaks=peaks_to_judge_by(where, order.device),
+        modules=None if where.confine_tasks else where.data_dir / "modules",
     )
 
 
@@ -103,6 +114,10 @@ class FleetRun:
         """See ``FleetEvaluator``."""
         return self._evaluator().open(task)
 
+    def share(self) -> FleetEvaluator:
+        """Return an evaluator on the same device for another run; the device stays this one's."""
+        return self._evaluator()
+
     def close(self) -> None:
         """Leave the cluster."""
         if self._fleet is not None:
@@ -124,6 +139,16 @@ class FleetRun:
             assert seat.machine is not None
             self._place = FleetPlace(fleet, seat, seat.machine)
         return FleetEvaluator(self._place)
+
+
+def shared(evaluator: Evaluator | None) -> Evaluator | None:
+    """Return who judges the parts of a run: in a fleet the same device, which no part leaves."""
+    return evaluator.share() if isinstance(evaluator, FleetRun) else evaluator
+
+
+def tunes(evaluator: object) -> bool:
+    """Tell whether an evaluator elsewhere closes what candidates leave open, on its own device."""
+    return isinstance(evaluator, FleetRun | FleetEvaluator)
 
 
 def leave(evaluator: object) -> None:

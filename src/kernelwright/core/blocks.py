@@ -15,7 +15,7 @@ class BlockShare(Frozen):
     share: float
     """Of the time of the whole call."""
     after_ms: float | None = None
-    """The same time with the kernel in their place; None: there is no kernel."""
+    """The same time with the kernel in their place; None: there is none, or it is for another machine."""
     run_id: str | None = None
     """The run that optimised the kind; None: there was none."""
     candidate: str | None = None

@@ -188,7 +188,7 @@ class ModelTakenApart(Frozen):
     before_ms: float
     """Of one call of the model as it was given, by a profile in the process that asked."""
     after_ms: float | None
-    """The same with all kernels; None: there is none."""
+    """The same with all kernels; None: there is none, or they are for another machine."""
     blocks: tuple[BlockShare, ...]
     """The kind that takes most time first."""
     compositions: tuple[Composition, ...]

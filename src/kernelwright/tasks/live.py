@@ -1,10 +1,8 @@
 """Tasks from modules that live in memory: the module is pickled, the source is a shim that loads it."""
 
 import copy
-import hashlib
 import inspect
 import io
-import os
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -20,7 +18,7 @@ from kernelwright.core.structure import UnstructuredError, take_apart
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.class_source import class_sources
 from kernelwright.tasks.likeness import likeness
-from kernelwright.tasks.pickled import read_pickle
+from kernelwright.tasks.pickled import read_pickle, write_pickle
 
 _SHIM = '''"""The live module of {artifact}: {class_name}."""
 
@@ -127,7 +125,7 @@ def task_from_module(
     examples = [(args, dict(named)) for args in _examples(name, example_inputs, kwargs)]
     for call in examples:
         _require_structure(name, module, call)
-    artifact = _write(name, folder, _pickle(name, _in_mode(name, module, mode), examples))
+    artifact = write_pickle(name, folder, _pickle(name, _in_mode(name, module, mode), examples))
     chosen = mode or (Mode.TRAIN if module.training else Mode.EVAL)
     return Task(
         name=name,
@@ -208,18 +206,6 @@ def _pickle(name: str, module: nn.Module, examples: list[tuple[tuple[Any, ...], 
     if loaded["module"].state_dict().keys() != module.state_dict().keys():
         raise TaskError(f"{name}: the pickled module has another state_dict than the live one")
     return data
-
-
-def _write(name: str, folder: Path, data: bytes) -> Path:
-    path = folder.resolve() / f"{hashlib.sha256(data).hexdigest()[:20]}.pkl"
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as error:
-        raise TaskError(f"{name}: cannot write {path} ({error.strerror}); name a writable folder") from error
-    return path
 
 
 def _own_sys_path() -> list[str]:

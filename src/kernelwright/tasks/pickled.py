@@ -1,4 +1,6 @@
-"""Reads what cloudpickle wrote, and leaves the classes of this process as they are.
+"""Files of cloudpickle: written under the hash of their content, and read.
+
+Reading leaves the classes of this process as they are.
 
 A class of ``__main__`` is pickled with its code. Where it is read in its own process, cloudpickle finds the
 class again and sets all its attributes: methods that read copies of the user's globals, and older values.
@@ -7,13 +9,18 @@ Elsewhere its methods have globals of their own, which still say ``__main__``. t
 globals in the module of that name, which is another one there. So they get a module of their own.
 """
 
+import hashlib
 import itertools
+import os
 import pickle
 import sys
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, BinaryIO
 
 import cloudpickle.cloudpickle as by_value
+
+from kernelwright.core.errors import TaskError
 
 MAIN = "__main__"
 _numbers = itertools.count()
@@ -60,3 +67,20 @@ class _Globals(ModuleType):
 def read_pickle(file: BinaryIO) -> Any:
     """Return the object in a file."""
     return _Reader(file).load()
+
+
+def write_pickle(name: str, folder: Path, data: bytes) -> Path:
+    """Write a pickle whole, also beside others who write it; return its path, which tells its content.
+
+    Raises:
+        TaskError: the folder cannot be written; ``name`` is the task's.
+    """
+    path = folder.resolve() / f"{hashlib.sha256(data).hexdigest()[:20]}.pkl"
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as error:
+        raise TaskError(f"{name}: cannot write {path} ({error.strerror}); name a writable folder") from error
+    return path

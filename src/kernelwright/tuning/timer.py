@@ -19,6 +19,7 @@ from kernelwright.core.task import Mode, Task
 from kernelwright.core.wrong_numbers import LookedAt, OwnDraw
 from kernelwright.machine.device_lease import DeviceLease, StillLeased
 from kernelwright.referee.device import parse_device
+from kernelwright.referee.sandbox.view import make_view
 from kernelwright.referee.session.confined import start_confined
 from kernelwright.targets.device import PROCESSOR
 from kernelwright.targets.gpu.inspect.run import end_session
@@ -47,11 +48,11 @@ class PointTimer:
     ) -> None:
         """``require``: the sandbox's tier that must at least be there. ``device``: see ``parse_device``.
 
+        A live module runs there only where its pickle has its classes, or this process has imported them.
+
         Raises:
-            UserError: the task is a module of this process, or the device has no such name.
+            UserError: the device has no such name.
         """
-        if task.artifact is not None:
-            raise UserError(f"{task.name}: tuning takes tasks that are files, not modules of this process")
         self._task, self._threads, self._require = task, threads, require
         self._device = parse_device(device)
         self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-tune-", ignore_cleanup_errors=True)
@@ -203,7 +204,7 @@ class PointTimer:
         try:
             self._process = start_confined(
                 command, folder, writing, log.fileno(), require=self._require, threads=self._threads,
-                device=self._device,
+                device=self._device, shown=_files_of(self._task),
             )  # fmt: skip
         except OSError as error:
             raise MachineError(f"no process can be started to time points: {error}") from error
@@ -275,6 +276,11 @@ class PointTimer:
             os.close(self._answers)
             self._process = None
             self._loaded = set()
+
+
+def _files_of(task: Task) -> tuple[str, ...]:
+    """Return what a task is made of besides its source: a live module's pickle, and what was imported."""
+    return () if task.artifact is None else (task.artifact, *make_view().paths)
 
 
 def _are_times(times: object, rounds: int) -> bool:

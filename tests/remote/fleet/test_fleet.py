@@ -5,7 +5,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import torch
 from lab.fleet import FakeCluster, FleetScript, fake_fleet, notes_in, order_for
+from torch import nn
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError, TaskError, UserError
@@ -15,6 +17,7 @@ from kernelwright.core.task import Task
 from kernelwright.remote.fleet import session as sessions
 from kernelwright.remote.fleet.fleet import Fleet, FleetPatience
 from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace
+from kernelwright.tasks.live import task_from_module
 
 TASK = Task(name="stub", source="never run by the stub")
 KERNEL = Candidate(source="a")
@@ -211,8 +214,28 @@ def test_what_fails_on_the_worker_is_the_same_error_here() -> None:
         evaluator = FleetEvaluator(place_on(fleet))
         with pytest.raises(TaskError, match="stub: not deterministic"):
             evaluator.open(TASK.model_copy(update={"source": "refuse me"}))
-        with pytest.raises(TaskError, match="a live module cannot be judged elsewhere"):
+        with pytest.raises(TaskError, match=r"stub: cannot read somewhere\.pkl"):
             evaluator.open(TASK.model_copy(update={"artifact": "somewhere.pkl"}))
+
+
+def test_a_live_module_is_judged_under_the_driver_s_name_for_it(tmp_path: Path) -> None:
+    task = task_from_module(nn.Linear(4, 3), (torch.ones(2, 4),), name="live", folder=tmp_path / "here")
+    script = FleetScript(modules=str(tmp_path / "there"))
+    with fake_fleet(FakeCluster(["one"]), script) as fleet:
+        found = FleetEvaluator(place_on(fleet)).open(task).evaluate(KERNEL)
+    assert found.is_verified and found.task_id == task.id
+    assert [path.name for path in (tmp_path / "there").iterdir()] == [Path(str(task.artifact)).name]
+
+
+@pytest.mark.parametrize("chosen", [{"STEP": 8}, {}])
+def test_the_device_closes_what_a_candidate_leaves_open(chosen: dict[str, int]) -> None:
+    with fake_fleet(FakeCluster(["one"]), FleetScript(chosen=chosen)) as fleet:
+        session = FleetEvaluator(place_on(fleet)).open(TASK)
+        found = session.close_parameters(KERNEL, 2.5)
+    if chosen:
+        assert found is not None and (found.written, found.values, found.seconds) == (KERNEL.id, chosen, 2.5)
+    else:
+        assert found is None
 
 
 def test_a_target_for_another_device_is_refused() -> None:

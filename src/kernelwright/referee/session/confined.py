@@ -52,22 +52,25 @@ def start_confined(
     memory_bytes: int | None = None,
     at_most: str | None = None,
     device: "Device | None" = None,
+    shown: Sequence[str] = (),
 ) -> "subprocess.Popen[bytes]":
     """Start a command in the strongest sandbox that works here; see ``targets/gpu/inspect/run.py``.
 
     ``require`` is the tier that must at least be there; a weaker one is refused in the answers,
     ``{"refused": line}``. ``memory_bytes`` may be held by all its processes together; None: what a task may
     take. ``at_most``: the strongest tier to use. ``device``: what it may work on besides the processor.
+    ``shown`` are files that the command may read besides.
     SIGTERM ends the command with everything that it started.
     """
     # lazy: the process that confines itself does not need it
     from kernelwright.targets.gpu.inspect.run import start_here
 
-    limits, view, more = asdict(_limits(memory_bytes, threads)), dict[str, object](), dict[str, str]()
+    limits, more = asdict(_limits(memory_bytes, threads)), dict[str, str]()
+    view: dict[str, object] = {"files": list(shown)}
     if device is not None and device.has_driver:
         device.wake()
         limits["address_space_bytes"] = None  # the driver reserves far more of it than there is memory
-        view = {"nodes": device.nodes(), "files": device.files(), "driver": device.driver}
+        view = {"nodes": device.nodes(), "files": [*device.files(), *shown], "driver": device.driver}
         more = device.environment(os.environ)
     terms = json.dumps({"limits": limits, "require": require, "at_most": at_most, "view": view})
     wrapped = [sys.executable, "-m", _MODULE, str(answers), folder, terms, *command]

@@ -1,7 +1,12 @@
 """What a fleet needs of a cluster; ``ray_cluster.py`` is the real one."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+from kernelwright.remote.fleet.parcel import TaskParcel
+
+Sendable: TypeAlias = str | TaskParcel
+"""What travels once, and is named in questions."""
 
 
 class WorkerLost(Exception):
@@ -50,7 +55,7 @@ class WorkerHandle(Protocol):
     """A worker as its driver sees it."""
 
     def ask(self, method: str, *values: object) -> PendingAnswer:
-        """Ask for a method of ``RefereeActor``; values are texts, or what ``put`` returned."""
+        """Ask for a method of ``RefereeActor``; values are plain, or what ``put`` returned."""
         ...
 
     def kill(self) -> None:
@@ -65,8 +70,8 @@ class FleetCluster(Protocol):
         """Return the devices of the nodes that are alive, in a fixed order."""
         ...
 
-    def put(self, text: str) -> object:
-        """Send a text once; every worker can be given what is returned."""
+    def put(self, value: Sendable) -> object:
+        """Send a value once; every worker can be given what is returned."""
         ...
 
     def start(self, device: FleetDevice) -> WorkerHandle:

@@ -17,9 +17,11 @@ from kernelwright.remote.fleet.cluster import (
     FleetCluster,
     FleetDevice,
     PendingAnswer,
+    Sendable,
     WorkerHandle,
     WorkerLost,
 )
+from kernelwright.remote.fleet.parcel import TaskParcel
 from kernelwright.remote.fleet.records import Beginning, WorkerOrder, WorkerVersion
 from kernelwright.remote.problems import error_of
 
@@ -94,7 +96,8 @@ class Fleet:
     _moving: list[Machine] = field(default_factory=list)
     """What runs need that have lost their device: they come first."""
     _sent: OrderedDict[str, object] = field(default_factory=OrderedDict)
-    """Texts by hash of their content, as the cluster knows them; those used last."""
+    """Values by hash of their content, as the cluster knows them; those used last. A pickle's file is named
+    by its content."""
 
     def look(self) -> None:
         """Take in what has changed: new nodes, lost ones, workers that are ready or have died.
@@ -219,11 +222,11 @@ class Fleet:
             "machines are never compared; bring such a machine back, or begin anew under another name"
         )
 
-    def send(self, text: str) -> object:
-        """Return a text as workers can be given it; the same text is sent once while it is in use."""
-        name = content_hash(text)
+    def send(self, value: Sendable) -> object:
+        """Return a value as workers can be given it; the same one is sent once while it is in use."""
+        name = content_hash(value.task if isinstance(value, TaskParcel) else value)
         if name not in self._sent:
-            self._sent[name] = self.cluster.put(text)
+            self._sent[name] = self.cluster.put(value)
         self._sent.move_to_end(name)
         while len(self._sent) > MAX_SENT:
             self._sent.popitem(last=False)

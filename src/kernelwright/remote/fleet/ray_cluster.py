@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.machine.ray_environment import set_for_ray
 from kernelwright.machine.topology import usable_cores
-from kernelwright.remote.fleet.cluster import FleetDevice, WorkerLost
+from kernelwright.remote.fleet.cluster import FleetDevice, Sendable, WorkerLost
 from kernelwright.remote.fleet.worker import RefereeActor
 from kernelwright.remote.lines import one_line
 
@@ -28,7 +28,7 @@ except ImportError as error:
     ) from error
 
 OBJECT_STORE_BYTES = 100_000_000
-"""Of a cluster of our own: only texts pass through it; ours."""
+"""Of a cluster of our own: texts pass through it, and live modules; Ray puts what is larger on disk; ours."""
 LOST = (
     exceptions.RayActorError,
     exceptions.ActorUnschedulableError,
@@ -70,10 +70,10 @@ class RayCluster:
         nodes.sort(key=lambda node: (str(node["NodeManagerHostname"]), str(node["NodeID"])))
         return tuple(device for node in nodes for device in _devices(node, self._kind, self._is_apart))
 
-    def put(self, text: str) -> object:
+    def put(self, value: Sendable) -> object:
         """See FleetCluster."""
         with _connected():
-            return ray.put(text)
+            return ray.put(value)
 
     def start(self, device: FleetDevice) -> "RayWorker":
         """See FleetCluster."""

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.digest import content_digest
 from kernelwright.core.finalists import Alternation
 from kernelwright.core.frozen import Frozen, content_hash
@@ -81,4 +82,11 @@ class AlternationAnswer(Frozen):
     """How they were timed; neither: that cannot be measured there, or not in the time."""
 
     alternation: Alternation | None = None
+    problem: RequestProblem | None = None
+
+
+class ClosingAnswer(Frozen):
+    """What cheap timings made of what a candidate leaves open; neither: nobody times points there."""
+
+    closing: ClosedParameters | None = None
     problem: RequestProblem | None = None

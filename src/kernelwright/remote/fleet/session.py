@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import ClosedParameters
 from kernelwright.core.errors import MachineError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.finalists import Alternation
@@ -17,8 +18,14 @@ from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.remote.fleet.cluster import PendingAnswer, WorkerLost
 from kernelwright.remote.fleet.fleet import MAX_DEATHS, Fleet, WorkerSeat
-from kernelwright.remote.fleet.records import Admission, AlternationAnswer, AlternationRequest, FleetQuestion
-from kernelwright.remote.portable import require_portable
+from kernelwright.remote.fleet.parcel import TaskParcel
+from kernelwright.remote.fleet.records import (
+    Admission,
+    AlternationAnswer,
+    AlternationRequest,
+    ClosingAnswer,
+    FleetQuestion,
+)
 from kernelwright.remote.problems import error_of
 from kernelwright.remote.records import EvaluationAnswer
 
@@ -92,10 +99,10 @@ class FleetEvaluator:
         """Have a task admitted.
 
         Raises:
-            TaskError: the referee refuses the task, or it is a live module, whose pickle stays here.
+            TaskError: the referee refuses the task.
+            UserError: it is a live module, and the worker confines tasks.
             MachineError: no device is left, or the worker failed.
         """
-        require_portable(task)
         return FleetSession(self._place, task)
 
 
@@ -105,8 +112,8 @@ class FleetSession:
     def __init__(self, place: FleetPlace, task: Task) -> None:
         self._place, self._task = place, task
         self._attempt = uuid.uuid4().hex
-        self._text = place.fleet.send(task.model_dump_json())
-        admitted = Admission.model_validate_json(place.ask(task.name, "admit", self._text))
+        self._parcel = place.fleet.send(TaskParcel.of(task))
+        admitted = Admission.model_validate_json(place.ask(task.name, "admit", self._parcel))
         if admitted.problem is not None:
             raise error_of(admitted.problem)
         self._baseline_ms = admitted.baseline_ms
@@ -139,7 +146,7 @@ class FleetSession:
             attempt=self._attempt,
         )
         what = f"candidate {candidate.id}"
-        values = (self._text, self._sent(candidate), question.model_dump_json())
+        values = (self._parcel, self._sent(candidate), question.model_dump_json())
         answer = EvaluationAnswer.model_validate_json(self._place.ask(what, "evaluate", *values))
         if answer.problem is not None:
             raise error_of(answer.problem)
@@ -152,11 +159,25 @@ class FleetSession:
         """Return how these candidates were timed in turn, None where that could not be."""
         request = AlternationRequest(limit_s=limit_s).model_dump_json()
         sent = map(self._sent, candidates)
-        text = self._place.ask("the finalists", "alternate", self._text, request, *sent)
+        text = self._place.ask("the finalists", "alternate", self._parcel, request, *sent)
         answer = AlternationAnswer.model_validate_json(text)
         if answer.problem is not None:
             raise error_of(answer.problem)
         return answer.alternation
+
+    def close_parameters(self, candidate: Candidate, seconds: float) -> ClosedParameters | None:
+        """Return what cheap timings on the device chose, None where nobody takes them there."""
+        text = self._place.ask(
+            f"the parameters of candidate {candidate.id}",
+            "tune",
+            self._parcel,
+            self._sent(candidate),
+            seconds,
+        )
+        answer = ClosingAnswer.model_validate_json(text)
+        if answer.problem is not None:
+            raise error_of(answer.problem)
+        return answer.closing
 
     def _sent(self, candidate: Candidate) -> object:
         return self._place.fleet.send(candidate.model_dump_json())

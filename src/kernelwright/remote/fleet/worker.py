@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
@@ -12,11 +13,13 @@ from kernelwright.core.finalists import Alternation
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Peaks
 from kernelwright.core.task import Task
+from kernelwright.remote.fleet.parcel import TaskParcel
 from kernelwright.remote.fleet.records import (
     Admission,
     AlternationAnswer,
     AlternationRequest,
     Beginning,
+    ClosingAnswer,
     FleetQuestion,
     WorkerOrder,
     WorkerVersion,
@@ -26,6 +29,7 @@ from kernelwright.remote.problems import problem_of
 from kernelwright.remote.records import EvaluationAnswer, JobState
 from kernelwright.remote.sessions import Opens, Sessions
 from kernelwright.remote.targets import target_problem
+from kernelwright.runs.closing import Closer
 from kernelwright.runs.evaluator import AlternatingSession, Session
 
 MAX_REMEMBERED = 256
@@ -42,10 +46,17 @@ class WorkerSetup:
     """The one that it judges on, told to drivers so that they plan for it."""
     peaks: Peaks | None = None
     """Of the device, to compute floors with; None takes the driver's floors as they are."""
+    modules: Path | None = None
+    """Where pickles of live modules go; None: none is read here."""
+    close: Closer | None = None
+    """Closes what candidates leave open; None: nobody does here."""
 
 
 class RefereeActor:
-    """Judges what drivers send. Every method takes and returns JSON, and none raises for a bad request."""
+    """Judges what drivers send. None of its methods raises for a bad request.
+
+    A task comes as a ``TaskParcel``; everything else, and every answer, is JSON.
+    """
 
     def __init__(self) -> None:
         self._device = ""
@@ -70,14 +81,14 @@ class RefereeActor:
         except Exception as error:  # the border: the driver says it
             return Beginning(problem=problem_of(error)).model_dump_json()
 
-    def admit(self, task: str) -> str:
+    def admit(self, task: TaskParcel) -> str:
         """Open a task; returns an ``Admission``."""
         try:
             return Admission(baseline_ms=self._open().admit(self._task(task))).model_dump_json()
         except Exception as error:  # the border
             return Admission(problem=problem_of(error)).model_dump_json()
 
-    def evaluate(self, task: str, candidate: str, question: str) -> str:
+    def evaluate(self, task: TaskParcel, candidate: str, question: str) -> str:
         """Judge a candidate; returns an ``EvaluationAnswer``, the same for the same ``FleetQuestion``."""
         wanted = FleetQuestion.model_validate_json(question)
         name = wanted.id
@@ -94,7 +105,7 @@ class RefereeActor:
             self._settled.popitem(last=False)
         return answer
 
-    def alternate(self, task: str, request: str, *candidates: str) -> str:
+    def alternate(self, task: TaskParcel, request: str, *candidates: str) -> str:
         """Time finalists in turn; returns an ``AlternationAnswer``."""
         try:
             wanted = AlternationRequest.model_validate_json(request)
@@ -103,6 +114,17 @@ class RefereeActor:
             return AlternationAnswer(alternation=found).model_dump_json()
         except Exception as error:  # the border
             return AlternationAnswer(problem=problem_of(error)).model_dump_json()
+
+    def tune(self, task: TaskParcel, candidate: str, seconds: float) -> str:
+        """Close what a candidate leaves open in about so many seconds; returns a ``ClosingAnswer``."""
+        try:
+            close = self._setup.close if self._setup is not None else None
+            if close is None:
+                return ClosingAnswer().model_dump_json()
+            closing = close(self._task(task), Candidate.model_validate_json(candidate), seconds)
+            return ClosingAnswer(closing=closing).model_dump_json()
+        except Exception as error:  # the border
+            return ClosingAnswer(problem=problem_of(error)).model_dump_json()
 
     def close(self) -> str:
         """End the referee with its processes."""
@@ -121,7 +143,8 @@ class RefereeActor:
             floors=floors_here(wanted.floors, self._setup.peaks),
             baselines=wanted.baselines,
         )
-        return EvaluationAnswer(id=wanted.id, state=JobState.DONE, evaluation=evaluation).model_dump_json()
+        asked = evaluation.model_copy(update={"task_id": wanted.task_id})
+        return EvaluationAnswer(id=wanted.id, state=JobState.DONE, evaluation=asked).model_dump_json()
 
     def _alternate(
         self, task: Task, candidates: tuple[Candidate, ...], limit_s: float | None
@@ -136,10 +159,11 @@ class RefereeActor:
             raise UserError("this worker was not told how to judge; is the driver of the same version?")
         return self._sessions
 
-    def _task(self, text: str) -> Task:
-        known = self._tasks.get(text)
+    def _task(self, parcel: TaskParcel) -> Task:
+        known = self._tasks.get(parcel.task)
         if known is None:
-            known = self._tasks[text] = Task.model_validate_json(text)
+            folder = self._setup.modules if self._setup is not None else None
+            known = self._tasks[parcel.task] = parcel.unpack(folder)
             while len(self._tasks) > MAX_REMEMBERED:
                 self._tasks.popitem(last=False)
         return known
