@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from lab.fleet import PATIENCE, WAITS_HERE, FleetScript, notes_in, order_for
+from torch import nn
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -36,6 +39,7 @@ from kernelwright.remote.fleet.lanes import FleetJob, Lanes  # noqa: E402
 from kernelwright.remote.fleet.ray_cluster import RayCluster  # noqa: E402
 from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace  # noqa: E402
 from kernelwright.store.sqlstore import open_store  # noqa: E402
+from kernelwright.tasks.live import task_from_module  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 PATHS = (os.environ.get("PYTHONPATH", ""),)
@@ -327,6 +331,23 @@ def listens(port: int) -> bool:
     """Tell whether somebody listens there."""
     with socket.socket() as there:
         return there.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_live_module_goes_to_every_worker_that_is_asked(nodes: Cluster, tmp_path: Path) -> None:
+    there, notes = tmp_path / "there", tmp_path / "notes"
+    notes.mkdir()
+    task = task_from_module(nn.Linear(4, 3), (torch.ones(2, 4),), name="live", folder=tmp_path / "here")
+    add(nodes)
+    script = FleetScript(modules=str(there), notes=str(notes), dies_once=("b",))
+    with fleet_on(nodes, script) as fleet:
+        seat = fleet.wait_for(lambda machine: True)
+        assert seat.machine is not None
+        session = FleetEvaluator(FleetPlace(fleet, seat, seat.machine)).open(task)
+        assert [path.name for path in there.iterdir()] == [Path(str(task.artifact)).name]
+        shutil.rmtree(there)  # as if the next worker were on another node
+        assert session.evaluate(Candidate(source="b")).task_id == task.id
+        assert [path.name for path in there.iterdir()] == [Path(str(task.artifact)).name]
+    assert len({note["pid"] for note in notes_in(notes)}) == 2
 
 
 def test_a_question_that_arrives_twice_is_judged_once(nodes: Cluster, tmp_path: Path) -> None:
