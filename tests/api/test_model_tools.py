@@ -3,9 +3,12 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 from tests.agents.llm.conftest import KERNEL, TASK
+from torch import nn
 
 from kernelwright.agents.llm.sources import fold
 from kernelwright.agents.llm.tools import Tool
@@ -20,6 +23,7 @@ from kernelwright.core.run import RunSpec
 from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.settings import load_settings
 from kernelwright.tasks.capture import capture_task
+from kernelwright.tasks.live import task_from_module
 from kernelwright.testing.fake_run import PEAKS, fake_evaluation
 
 SPEC = RunSpec(task=TASK, recipe="none")
@@ -60,9 +64,8 @@ def test_every_tool_has_a_schema_that_names_its_arguments(tools: dict[str, Tool]
     [
         SPEC.model_copy(update={"target": TargetName.parse("cuda/triton")}),
         SPEC.model_copy(update={"machine": Machine(is_elsewhere=True)}),
-        SPEC.model_copy(update={"task": TASK.model_copy(update={"artifact": "module.pt"})}),
     ],
-    ids=["for a GPU", "judged elsewhere", "a live module"],
+    ids=["for a GPU", "judged elsewhere"],
 )
 def test_what_would_build_and_run_is_offered_only_where_candidates_run_here(spec: RunSpec) -> None:
     assert tuple(tool.name for tool in model_tools(spec, load_settings())) == READING
@@ -188,6 +191,20 @@ def test_a_draft_is_run_against_the_reference(tools: dict[str, Tool], situation:
     assert "index modulo 16 is 15" in _use(tool, situation, source=wrong)
     fixed = _use(tool, _sized(situation), source=KERNEL, sizes={"ROWS": 64})
     assert not fixed.startswith("It runs."), "this kernel has its 512 rows in its text"
+
+
+@pytest.mark.slow
+def test_a_draft_for_a_live_module_is_run_against_it(
+    tmp_path: Path, tools: dict[str, Tool], situation: Situation
+) -> None:
+    module = nn.Sequential(nn.Linear(8, 8), nn.GELU())
+    task = task_from_module(module, (torch.randn(4, 8),), name="live", folder=tmp_path)
+    live = replace(situation, problem=replace(situation.problem, task=task))
+    draft = "from torch import nn\nclass ModelNew(nn.Sequential):\n    def __init__(self):\n"
+    draft += "        super().__init__(nn.Linear(8, 8), nn.GELU())\n"
+    assert _use(tools["try_kernel"], live, source=draft).startswith("It runs. On draws of as_is")
+    wrong = draft.replace("GELU", "ReLU")
+    assert not _use(tools["try_kernel"], live, source=wrong).startswith("It runs.")
 
 
 @pytest.mark.slow

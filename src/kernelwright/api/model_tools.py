@@ -44,8 +44,7 @@ def toolboxes(spec: RunSpec, models: ModelSettings, settings: Settings) -> Calla
 def model_tools(spec: RunSpec, settings: Settings) -> tuple[Tool, ...]:
     """Return the tools of a run; what builds and runs only where candidates run on the processor here."""
     is_away = target_of(spec.target).device.is_apart or spec.machine.is_elsewhere
-    trying = () if is_away or spec.task.artifact is not None else _trying(settings)
-    return (*trying, *_reading())
+    return (*(() if is_away else _trying(settings)), *_reading())
 
 
 def _trying(settings: Settings) -> tuple[Tool, ...]:
