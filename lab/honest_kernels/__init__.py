@@ -1,1 +1,1 @@
-"""Correct kernels written by hand: data, see testing/honest.py."""
+"""Correct kernels written by hand: data, see lab/honest.py."""

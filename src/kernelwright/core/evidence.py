@@ -103,13 +103,13 @@ METRICS: dict[str, MetricSpec] = {
         ("counters.available", "bool", "", "cycles and instructions can be read"),
         ("counters.ipc", "number", "instructions/cycle", "of the base; absent without counters"),
         ("counters.llc_miss_rate", "number", "0..1", "last-level misses over references"),
-        # A GPU candidate's kernel as its compiler left it, with no device; devices/aot/ reads it.
+        # A GPU candidate's kernel as its compiler left it, with no device; targets/gpu/aot/ reads it.
         ("aot.registers", "number", "registers", "32-bit registers a thread occupies"),
         ("aot.spills", "number", "registers", "32-bit registers the compiler moved to memory"),
         ("aot.local_bytes", "number", "bytes", "stack frame or scratch of a thread"),
         ("aot.shared_bytes", "number", "bytes", "shared memory or LDS of a block"),
         ("aot.block_threads", "number", "threads", "threads of a block"),
-        ("aot.occupancy", "number", "0..1", "resident over possible warps; devices/gpu_occupancy.py"),
+        ("aot.occupancy", "number", "0..1", "resident over possible warps; targets/gpu/occupancy.py"),
         ("aot.resident_blocks", "number", "blocks", "that one SM or CU holds at a time; 0: cannot launch"),
         ("aot.occupancy_limit", "text", "", "its limit: warps, blocks, registers, shared or launch"),
         ("aot.instructions", "number", "instructions", "in the machine code, not executions"),
@@ -125,7 +125,7 @@ METRICS: dict[str, MetricSpec] = {
         ("aot.atomics", "number", "instructions", "atomic operations and reductions in memory"),
         ("aot.barriers", "number", "instructions", "waits of a whole block"),
         ("aot.branches", "number", "instructions", "jumps"),
-        # The hottest kernel of a GPU candidate, profiled; devices/gpu_metrics.py maps the tools' names.
+        # The hottest kernel of a GPU candidate, profiled; targets/gpu/metrics.py maps the tools' names.
         ("gpu.kernel_us", "number", "us", "time of one execution"),
         ("gpu.launches", "number", "launches", "kernels that one call launches"),
         ("gpu.idle_fraction", "number", "0..1", "share of the call in which no kernel runs"),
@@ -146,7 +146,7 @@ METRICS: dict[str, MetricSpec] = {
         ("gpu.stall_memory", "number", "0..1", "of a warp's time, waiting for global or local memory"),
         ("gpu.stall_shared", "number", "0..1", "of a warp's time, waiting for shared memory"),
         ("gpu.stall_barrier", "number", "0..1", "of a warp's time, waiting at a block's barrier"),
-        # The GPU itself; devices/gpu_facts.py.
+        # The GPU itself; targets/gpu/facts.py.
         ("gpu.architecture", "text", "", "code name of the compiler's target, e.g. sm_90 or gfx942"),
         ("gpu.units", "number", "units", "SMs or CUs"),
         ("gpu.warp_lanes", "number", "lanes", "threads of a warp or wavefront"),

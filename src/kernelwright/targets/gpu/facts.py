@@ -42,7 +42,7 @@ class GpuFacts(Frozen):
     label: str
     """As the vendor writes it."""
     architecture: str
-    """Key of devices/gpu_limits.py."""
+    """Key of targets/gpu/limits.py."""
     aliases: tuple[str, ...] = ()
     """Whole names that drivers report for this model, and short ones that people say; any case."""
     units: int

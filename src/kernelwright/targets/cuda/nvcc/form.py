@@ -120,7 +120,7 @@ def launcher_text(form: CudaSource) -> str:
 
     It answers with a cudaError_t, 0 when the launch was accepted. Needs CUDA's runtime, nothing of torch.
     What the kernels take is not checked here: ``checked_text`` is compiled first. A candidate's loader
-    (kernels/cuda/runtime_source.py) writes the same text, to find what was built from it.
+    (targets/cuda/runtime_source.py) writes the same text, to find what was built from it.
     """
     return "\n".join([_FIRST_LINE, form.text, *(wrapper(launch) for launch in form.launches), ""])
 

@@ -17,7 +17,7 @@ def launcher_architecture(architecture: str) -> str:
     """Return what launchers are compiled for on a device: ``sm_90a`` for ``sm_90``.
 
     From compute capability 9.0 on some instructions (``wgmma``) are only there under the name with the "a".
-    A candidate's loader asks for the same (kernels/cuda/runtime_source.py). Any other name stays as it is.
+    A candidate's loader asks for the same (targets/cuda/runtime_source.py). Any other name stays as it is.
     """
     plain = _PLAIN.fullmatch(architecture)
     return f"{architecture}a" if plain and int(plain[1]) >= _FIRST_WITH_ITS_OWN else architecture
@@ -35,7 +35,7 @@ def build_launcher(
     """Build the candidate's launcher; ``int launch_NAME(stream, arguments...)``, 0 when it was accepted.
 
     A candidate finds it again with ``KERNELWRIGHT_BUILD_CACHE`` set to the folder of the result
-    (kernels/cuda/runtime_source.py). ``report_cuda`` comes first: it checks what the launches give the
+    (targets/cuda/runtime_source.py). ``report_cuda`` comes first: it checks what the launches give the
     kernels. Errors as ``compile_cubin``.
     """
     return compile_shared(

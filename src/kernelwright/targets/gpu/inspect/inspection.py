@@ -102,7 +102,7 @@ class Inspection(Frozen):
     architecture: str
     """As the compiler calls it, e.g. ``sm_90``."""
     device: str
-    """Model of devices/gpu_facts.py whose number of units counts."""
+    """Model of targets/gpu/facts.py whose number of units counts."""
     form: str = KernelForm.TRITON
     """One of ``KernelForm``, or of another package's target."""
     status: InspectionStatus
