@@ -1,8 +1,8 @@
 """Make the recorded runs that ``test_recordings.py`` replays: ``python -m tests.e2e.record [RECIPE ...]``.
 
-A scripted model (``lab/servers/playing_model.py``) on a local server answers every role; the kernels it writes
-are measured by the real referee with quick settings. Measurements that are recorded already are taken from
-there, so that after a change of prompts or recipes no machine has to measure; ``--anew`` measures everything.
+A scripted model (``lab/servers/playing_model.py``) on a local server answers every role; the kernels it
+writes are measured by the real referee with quick settings. Measurements that are recorded already are taken
+from there, so that after a change of prompts or recipes no machine has to measure; ``--anew`` measures everything.
 """
 
 import json
