@@ -2,7 +2,8 @@
 
 A scripted model (``lab/servers/playing_model.py``) on a local server answers every role; the kernels it
 writes are measured by the real referee with quick settings. Measurements that are recorded already are taken
-from there, so that after a change of prompts or recipes no machine has to measure; ``--anew`` measures everything.
+from there, so that after a change of prompts or recipes no machine has to measure; ``--anew`` measures
+everything.
 """
 
 import json
