@@ -276,3 +276,52 @@ def test_what_the_reference_raises_is_raised_and_dtypes_are_put_back() -> None:
     with pytest.raises(RuntimeError, match="shapes"):
         run_in_double(Model(), [inputs()])
     assert torch.get_default_dtype() is torch.float32 and torch.zeros(1).dtype is torch.float32
+
+
+class Nearest(nn.Module):
+    """Which code is nearest to vectors that are much longer than the codes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 1e5
+
+    def forward(self, x: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        return torch.cdist(self.scale * x, codes).argmin(1)
+
+
+def test_roundings_show_which_decisions_hang_on_them() -> None:
+    """Inputs that move by as much hardly show any: they move all distances of a vector alike."""
+    generator = torch.Generator().manual_seed(0)
+    x, codes = (torch.randn(256, 32, generator=generator) for _ in range(2))
+    truth = run_in_double(Nearest(), [x, codes])[1]
+    far = 1e5 * x[:, None] - codes[None]
+    direct = far.square().sum(-1).argmin(1)
+    moved = [run_in_double(Nearest(), [x, codes], 16 * EPS32)[1] for _ in range(6)]
+    nudged = run_in_double(Nearest(), [x * (1 + 16 * EPS32), codes])[1]
+    wrong = direct != truth
+    assert wrong.any() and torch.equal(nudged, truth)
+    assert torch.stack([one != truth for one in moved]).any(0)[wrong].all()
+
+
+def test_equal_results_move_alike() -> None:
+    class Equal(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x / 3.0).argmax(1)
+
+    x = torch.ones(64, 8)
+    assert run_in_double(Equal(), [x], 16 * EPS32)[1].eq(0).all()
+
+
+def test_what_float32_holds_and_views_are_not_moved() -> None:
+    class Whole(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = x[0]
+            y += 1.0
+            return torch.arange(4.0) * 3.0 + x.sum(), x / 3.0
+
+    given = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+    whole, third = run_in_double(Whole(), [given.clone()], EPS32)[1]
+    assert whole.tolist() == [13.0, 16.0, 19.0, 22.0]
+    exact = torch.tensor([[2.0, 3.0], [3.0, 5.0]], dtype=torch.float64) / 3
+    assert torch.allclose(third, exact, rtol=2 * EPS32, atol=0) and not torch.equal(third, exact)
+    assert third[1, 0] == 1.0

@@ -18,5 +18,6 @@ On a GPU, version 6 was mended without a new number, before anybody had figures 
 got samples without a new number (complex and tied weights, positions, wide integers, zeros, flags, full
 masks, odd elements right after ordinary ones), inputs that are renewed in the replay, and timed weights
 that are not constant. They turn verdicts of wrong kernels only, and should move no time of an honest one,
-which is not measured. The next full measurement raises the number.
+which is not measured. Integers that hang on roundings, such as which code is nearest, are no longer found
+wrong. The next full measurement raises the number.
 """

@@ -33,7 +33,8 @@ along the last axis. Where the reference convolves, it is a whole image: Winogra
 mix values of one image, so that a large one leaves its rounding in all of it.
 
 ``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead. Integers and bools must
-equal the reference's or the oracle's, element by element. We chose the constants.
+equal the reference's or the oracle's, element by element; where one does not, also those of moved inputs,
+with an oracle whose own results are moved as roundings would move them. We chose the constants.
 """
 
 import math

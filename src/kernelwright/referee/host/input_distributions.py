@@ -71,10 +71,14 @@ def shift(x: torch.Tensor, ulps: float, generator: torch.Generator) -> None:
 
 def shift_alike(x: torch.Tensor, ulps: float, seed: int) -> None:
     """Move every element by up to ``ulps`` units in the last place; equal elements of all inputs alike."""
+    _move(x, lots_alike(x, seed), ulps)
+
+
+def lots_alike(x: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return a number from -1 to 1 for every element, by lot; the same one for equal elements."""
     hashed = (x.contiguous().view(_INTEGERS[x.element_size()]).to(torch.int64) ^ seed) * _ODD
     hashed = (hashed ^ (hashed >> 29)) * _ODD
-    by = ((hashed >> 24) & 0xFFFFFF).to(torch.float64).div_(1 << 23).sub_(1)
-    _move(x, by.view(x.shape), ulps)
+    return ((hashed >> 24) & 0xFFFFFF).to(torch.float64).div_(1 << 23).sub_(1).view(x.shape)
 
 
 def _move(x: torch.Tensor, by: torch.Tensor, ulps: float, *, moves_zeros: bool = False) -> None:

@@ -295,7 +295,7 @@ class Host(Runner):
         return {}
 
     def _write_oracle(self, message: Message) -> None:
-        double, outputs = self._in_double(self.sets[message["set"]])
+        double, outputs = self._in_double(self.sets[message["set"]], message["rounding"])
         values = outputs if isinstance(outputs, list | tuple) else [outputs]
         arena = self.arenas[message["arena"]]
         for value, slot in zip(values, message["slots"], strict=True):
@@ -304,16 +304,16 @@ class Host(Runner):
         for name, slot in message["state_slots"].items():
             arena.tensor(slot).copy_(own[name])
 
-    def _in_double(self, args: Any) -> tuple[nn.Module, Any]:
+    def _in_double(self, args: Any, rounding: float = 0.0) -> tuple[nn.Module, Any]:
         """Call the reference in float64 on its device, or on the processor where the device cannot."""
         assert self.model is not None
         try:
-            return run_in_double(self.model, args)
+            return run_in_double(self.model, args, rounding)
         except RuntimeError as error:  # too little memory, or a library that has no float64
             if not self.placement.is_on_gpu:
                 raise
             try:
-                return run_in_double(copy.deepcopy(self.model).cpu(), on_processor(args))
+                return run_in_double(copy.deepcopy(self.model).cpu(), on_processor(args), rounding)
             except RuntimeError:
                 raise error from None
 

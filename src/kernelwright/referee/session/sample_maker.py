@@ -15,6 +15,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.referee.checks.tolerance import (
     EVEN,
+    ULP,
     ExpectedNonFinite,
     ExpectedOutput,
     Slack,
@@ -284,7 +285,8 @@ class DrawMaker:
     def _see_nudged(self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float) -> bool:
         """Show what is expected how the oracle moves with the inputs; exact dtypes where ``ulps`` is not 0.
 
-        What decides about these may be lost in float32 arithmetic, so they see the reference's move too.
+        What decides about these may be lost in float32 arithmetic, so they see the reference's move too, and
+        an oracle whose results are moved as roundings would move them.
         Returns whether the order of equal values is open.
         """
         name = next(self._names)
@@ -297,7 +299,7 @@ class DrawMaker:
                 self.load_state(draw.state)
                 self._host.make_calls([name])
                 self._host.write_output("results", self.output_slots)
-            slots = self._run_oracle(draw.state, name, changed)
+            slots = self._run_oracle(draw.state, name, changed, rounding=abs(ulps) * ULP["float32"])
         except TaskError:  # moved out of a range that the reference checks
             return bool(nudged["is_open"])
         finally:
@@ -351,13 +353,15 @@ class DrawMaker:
             raise NonFinite("the reference gives NaN or infinity there")
         return InputSample(key, state, inputs, tuple(outputs), buffers)
 
-    def _run_oracle(self, state: WeightState, name: str, changed: Mapping[str, Slot]) -> list[Slot]:
+    def _run_oracle(
+        self, state: WeightState, name: str, changed: Mapping[str, Slot], rounding: float = 0.0
+    ) -> list[Slot]:
         """Have the oracle write its outputs, then the state it changes; return the slots in ``truth``."""
         slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
         n_outputs = len(self.output_slots)
         self.load_state(state)
         self._host.call(
-            "oracle", set=name, arena="truth", slots=slots[:n_outputs],
+            "oracle", set=name, arena="truth", slots=slots[:n_outputs], rounding=rounding,
             state_slots=dict(zip(changed, slots[n_outputs:], strict=True)),
         )  # fmt: skip
         return slots
