@@ -80,10 +80,8 @@ def test_one_device_of_a_fleet_judges_the_blocks_and_the_whole(
     result = optimised(settings, net, workers="ray", on_event=events.append)
     judged = [event.evaluation for event in events if isinstance(event, CandidateEvaluated)]
     assert {evaluation.device for evaluation in judged} == {"host-one/cpu"}
-    assert result.apart is not None and {b.name for b in result.apart.blocks if b.candidate} == {
-        "Mlp",
-        "Gate",
-    }
+    assert result.apart is not None
+    assert {block.name for block in result.apart.blocks if block.candidate} == {"Mlp", "Gate"}
     assert result.apart.after_ms is None  # kernels for another machine are not called here
     assert result.evaluation is not None and result.evaluation.task_id == result.task.id
     with torch.no_grad():

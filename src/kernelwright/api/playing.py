@@ -17,7 +17,7 @@ from kernelwright.api.closing import closer
 from kernelwright.api.explaining import explain
 from kernelwright.api.model_tools import toolboxes
 from kernelwright.api.referees import open_referee as open_referee
-from kernelwright.api.workers import tunes
+from kernelwright.api.workers import is_of_fleet
 from kernelwright.core.budget import Meter
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
@@ -285,7 +285,7 @@ def _can_tune(around: Around, spec: RunSpec, referee: Evaluator | None) -> bool:
     if target_of(spec.target).device.is_apart:
         return False
     recorded = around.recording is not None and around.is_served and around.recording.has_closings
-    return around.close is not None or recorded or tunes(referee)
+    return around.close is not None or recorded or is_of_fleet(referee)
 
 
 def assemble(spec: RunSpec, meter: Meter, tape: Tape, settings: Settings) -> Crew:

@@ -19,7 +19,6 @@ from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.memory.documents import read_documents
 from kernelwright.methods import find_recipe
-from kernelwright.remote.fleet.session import FleetEvaluator
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.loop import RunOutcome, create_run, ended_run
 from kernelwright.runs.machine import Elsewhere
@@ -108,7 +107,7 @@ def begin(
     )
     named = _named_evaluator(request, where)
     try:
-        is_given = evaluator is not None and not isinstance(evaluator, FleetEvaluator)
+        is_given = evaluator is not None and not workers.is_of_fleet(evaluator)
         begun = _begin(request, where, store, evaluator or named, is_given=is_given, carry_on=carry_on)
         is_needed = begun.evaluator is named and not begun.is_stored
     except BaseException:

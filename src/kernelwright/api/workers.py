@@ -146,8 +146,8 @@ def shared(evaluator: Evaluator | None) -> Evaluator | None:
     return evaluator.share() if isinstance(evaluator, FleetRun) else evaluator
 
 
-def tunes(evaluator: object) -> bool:
-    """Tell whether an evaluator elsewhere closes what candidates leave open, on its own device."""
+def is_of_fleet(evaluator: object) -> bool:
+    """Tell whether a device of a fleet judges: it also closes what candidates leave open."""
     return isinstance(evaluator, FleetRun | FleetEvaluator)
 
 

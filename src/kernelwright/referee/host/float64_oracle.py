@@ -80,8 +80,8 @@ class InDouble(TorchFunctionMode):
         if func is torch.Tensor.type:
             args, kwargs = tree_map(_dtype_of_name, (args, kwargs))
         is_written = _is_in_place(func) or "out" in kwargs
-        given = self._promoted((args, kwargs))
         try:
+            given = self._promoted((args, kwargs))
             result = self.kept(_CASTS.get(func, func)(*given[0], **given[1]))
             return self._rounded(result, given) if self._rounding and not is_written else result
         except (RuntimeError, NotImplementedError):

@@ -356,7 +356,10 @@ class DrawMaker:
     def _run_oracle(
         self, state: WeightState, name: str, changed: Mapping[str, Slot], rounding: float = 0.0
     ) -> list[Slot]:
-        """Have the oracle write its outputs, then the state it changes; return the slots in ``truth``."""
+        """Have the oracle write its outputs, then the state it changes; return the slots in ``truth``.
+
+        ``rounding``: by how much its own results move; see ``InDouble``.
+        """
         slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
         n_outputs = len(self.output_slots)
         self.load_state(state)

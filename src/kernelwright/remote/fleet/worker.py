@@ -143,8 +143,9 @@ class RefereeActor:
             floors=floors_here(wanted.floors, self._setup.peaks),
             baselines=wanted.baselines,
         )
-        asked = evaluation.model_copy(update={"task_id": wanted.task_id})
-        return EvaluationAnswer(id=wanted.id, state=JobState.DONE, evaluation=asked).model_dump_json()
+        # a live module's task has another id here
+        named = evaluation.model_copy(update={"task_id": wanted.task_id})
+        return EvaluationAnswer(id=wanted.id, state=JobState.DONE, evaluation=named).model_dump_json()
 
     def _alternate(
         self, task: Task, candidates: tuple[Candidate, ...], limit_s: float | None
