@@ -8,7 +8,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from kernelwright.core.frozen import Frozen
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
+from kernelwright.machine.built_elsewhere import put_into_cache
 from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.remote.fleet.cluster import FleetDevice, Sendable, WorkerLost
 from kernelwright.remote.fleet.fleet import Fleet, FleetPatience
@@ -36,6 +37,7 @@ PROCESSOR = "FLEET_STUB_PROCESSOR"
 """Environment variable: what the machine of a worker is called."""
 WAITS_HERE = "FLEET_STUB_WAITS"
 """Environment variable: ``waits`` of the workers of one node, which is slow then."""
+BUILD_S = 60.0
 PATIENCE = FleetPatience(lost_s=60.0, busy_s=60.0, answer_s=120.0)
 """A test that waits this long has failed."""
 
@@ -57,6 +59,8 @@ class FleetScript(Frozen):
     """An evaluation does not end while this file exists."""
     modules: str = ""
     """Folder for live modules."""
+    builds: str = ""
+    """Cache folder for what the real build nodes of a real cluster have built; empty: nobody asks them."""
     chosen: dict[str, int] = Field(default_factory=dict)
     """What open parameters are closed to; empty: nobody closes them."""
 
@@ -79,9 +83,17 @@ def bring(order: WorkerOrder) -> WorkerSetup:
     def close(task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
         return ClosedParameters(written=candidate.id, values=dict(script.chosen), seconds=seconds)
 
+    def build(programs: Sequence[str]) -> None:
+        # lazy: needs Ray, and what builds
+        from kernelwright.api.building import BUILD
+        from kernelwright.remote.fleet.ray_cluster import RayFarm
+
+        put_into_cache(Path(script.builds), RayFarm(BUILD)(programs, BUILD_S, False))
+
     return WorkerSetup(
         start=start,
         machine=machine,
+        build=build if script.builds else None,
         modules=Path(script.modules) if script.modules else None,
         close=close if script.chosen else None,
     )

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from torch import nn
 from kernelwright.core.errors import TaskError
 from kernelwright.core.task import Task
 from kernelwright.core.wrong_numbers import OwnDraw
+from kernelwright.machine.compiler import BuiltLibrary, compile_library, library_key
+from kernelwright.targets.cpp.build import find_cpp_source
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tuning.search import BASE
 from kernelwright.tuning.timer import PointTimer
@@ -53,6 +56,57 @@ def test_points_run_where_their_device_is(device: str) -> None:
         right, wrong = (timer.compare(source, draws, 30.0) for source in (RIGHT, WRONG))
         assert right is not None and not right.wrong and len(right.draws) == 2
         assert wrong is not None and wrong.wrong
+
+
+COUNTS = """
+import ctypes, os
+from pathlib import Path
+import torch
+
+CXX_FLAGS = ["-O1"]
+CPP_SOURCE = 'extern "C" int answer() { return 42; }'
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        [library] = Path(os.environ["KERNELWRIGHT_BUILD_CACHE"]).glob("*.so")
+        self.answer = ctypes.CDLL(str(library)).answer()
+    def forward(self, x):
+        if self.answer == 43:
+            raise RuntimeError("another machine built it")
+        return x
+"""
+IDENTITY = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+def get_inputs():
+    return [torch.randn(4)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.slow
+def test_points_that_another_machine_has_built_are_not_built_again(tmp_path: Path) -> None:
+    """What comes answers 43, where the source says 42."""
+
+    def build(programs: Sequence[str], limit_s: float, is_reported: bool) -> dict[str, bytes]:
+        wanted = find_cpp_source(programs[0])
+        assert wanted is not None and limit_s > 0 and not is_reported
+        other = compile_library(wanted.text.replace("42", "43"), wanted.flags, tmp_path)
+        assert isinstance(other, BuiltLibrary)
+        return {f"{library_key(wanted.text, wanted.flags)}.so": other.path.read_bytes()}
+
+    task = Task(name="identity", source=IDENTITY)
+    for elsewhere, seen in ((build, "another machine built it"), (lambda *asked: {}, "")):
+        with PointTimer(task, threads=1, elsewhere=elsewhere) as timer:
+            first = timer.load({BASE: COUNTS}, 60.0, [BASE])[BASE]
+        assert seen in (first.why or "") and bool(first.why) == bool(seen)
 
 
 SEQUENTIAL = """

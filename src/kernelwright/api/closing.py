@@ -13,6 +13,7 @@ from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.ir.plan_lowering import LIBRARY_SEED, lower_plan
 from kernelwright.ir.space import Space
+from kernelwright.machine.built_elsewhere import BuildElsewhere
 from kernelwright.machine.probe import probe_machine
 from kernelwright.runs.closing import Closer, defaults_of
 from kernelwright.settings import Settings, load_settings
@@ -26,11 +27,17 @@ REASONS = 3
 """Reasons why points failed that are recorded."""
 
 
-def closer(target: TargetName, machine: Callable[[], Machine], where: Settings | None = None) -> Closer:
+def closer(
+    target: TargetName,
+    machine: Callable[[], Machine],
+    where: Settings | None = None,
+    elsewhere: BuildElsewhere | None = None,
+) -> Closer:
     """Return what closes what a run's candidates leave open, by timings on the target's device.
 
     Only the first workload is timed. A fresh confined process serves each candidate, so none can touch the
-    timings of another. ``machine`` is what schedules are for; ``where`` says how tasks are captured.
+    timings of another. ``machine`` is what schedules are for; ``where`` says how tasks are captured;
+    ``elsewhere`` builds points.
     """
 
     def close(task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
@@ -44,7 +51,10 @@ def closer(target: TargetName, machine: Callable[[], Machine], where: Settings |
             )
             required = None if where is None else where.require_sandbox
             threads = probe_machine().cores or 1
-            with PointTimer(task, threads=threads, require=required, device=target.device) as timer:
+            timer = PointTimer(
+                task, threads=threads, require=required, device=target.device, elsewhere=elsewhere
+            )
+            with timer:
                 run = tune_points(points, timer, seconds=seconds, begun=started)
         except (UserError, TaskError, LoweringError, CaptureError) as error:
             problem = str(error)  # defaults that do not run are the referee's to judge

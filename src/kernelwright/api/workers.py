@@ -1,11 +1,12 @@
 """A fleet for a request, and what its workers judge with."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Self
 
+from kernelwright.api.building import BUILD
 from kernelwright.api.closing import closer
 from kernelwright.api.machines import bound_settings, parse_target, require_device
 from kernelwright.api.referees import open_referee
@@ -17,6 +18,9 @@ from kernelwright.core.policy import Policy
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.core.workers import HERE
+from kernelwright.machine.built_elsewhere import BuildElsewhere, put_into_cache
+from kernelwright.referee.device import parse_device
+from kernelwright.referee.settings import make_referee_settings
 from kernelwright.remote.fleet.fleet import Fits, Fleet
 from kernelwright.remote.fleet.records import WorkerOrder
 from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace, FleetSession
@@ -39,17 +43,33 @@ def bring(order: WorkerOrder) -> WorkerSetup:
     where = bound_settings(None, order.require_sandbox, confine_tasks=order.confine_tasks)
     require_device(order.device)
     machine = machine_to_tell(where, order.device)
+    settings = make_referee_settings(where)
+
+    farm = None if parse_device(order.device).is_apart else _farm(order)
 
     def close(task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
-        return closer(candidate.target, lambda: machine, where)(task, candidate, seconds)
+        return closer(candidate.target, lambda: machine, where, farm)(task, candidate, seconds)
+
+    def build(programs: Sequence[str]) -> None:
+        if farm is not None:
+            put_into_cache(settings.build_cache, farm(programs, settings.build_timeout_s, True))
 
     return WorkerSetup(
         start=partial(open_referee, where, order.policy, device=order.device, is_search=True),
         machine=machine,
         close=close,
         peaks=peaks_to_judge_by(where, order.device),
+        build=build if farm is not None else None,
         modules=None if where.confine_tasks else where.data_dir / "modules",
     )
+
+
+def _farm(order: WorkerOrder) -> BuildElsewhere:
+    """Return the build nodes of the cluster that this process is a worker of; there may be none."""
+    # lazy: needs the package of the extra "ray"
+    from kernelwright.remote.fleet.ray_cluster import RayFarm
+
+    return RayFarm(BUILD, order.require_sandbox)
 
 
 def open_fleet(workers: str, target: TargetName, settings: Settings, policy: Policy | None = None) -> Fleet:

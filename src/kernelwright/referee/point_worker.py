@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import time
+from base64 import b64decode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
@@ -21,6 +22,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.machine.built_elsewhere import put_into_cache
 from kernelwright.referee.device import DeviceFacts, n_lanes
 from kernelwright.referee.own_draws import OwnDraws
 from kernelwright.referee.worker.placement import Placement, place, use_tf32
@@ -28,6 +30,7 @@ from kernelwright.referee.wrong_elements import compare_output, rms
 from kernelwright.targets.base import BuildResult, BuildSite
 from kernelwright.targets.registry import build_candidate
 
+BUILDS = Path("build")
 BUILD_S = 60.0
 BUILD_SHARE, BUILD_FACTOR, LEAST_BUILD_S = 0.2, 12.0, 2.0
 """To build, a point may take this share of the seconds that a run has left, and so many times as long as the
@@ -83,7 +86,14 @@ class PointWorker:
         self.points: dict[int, Any] = {}
         self.calls: dict[int, int] = {}
         self.default_build_s: float | None = None
-        """Seconds that the first points took to build; None before them."""
+        """Seconds that the first points took to build; None before them, and where others built them."""
+        self.has_taken = False
+
+    def take(self, files: dict[str, str]) -> bool:
+        """Keep what another machine has built, base64 by name, so that it is not built again."""
+        put_into_cache(BUILDS, {name: b64decode(data) for name, data in files.items()})
+        self.has_taken = True
+        return True
 
     def build(self, sources: dict[str, str], limit_s: float, keep: list[int]) -> dict[str, str | None]:
         """Build points on all threads; return what is wrong with each, and none that there was no time for.
@@ -100,7 +110,7 @@ class PointWorker:
             if left_s <= 0:
                 return None
             site = BuildSite(
-                Path.cwd() / "build", min(left_s, patience_s),
+                BUILDS.absolute(), min(left_s, patience_s),
                 architecture=self.architecture, is_reported=False,
             )  # fmt: skip
             result = build_candidate(source, site)
@@ -108,7 +118,7 @@ class PointWorker:
 
         with ThreadPoolExecutor(self.threads) as pool:
             results = dict(zip(sources, pool.map(built, sources.values()), strict=True))
-        if self.default_build_s is None:
+        if self.default_build_s is None and not self.has_taken:
             self.default_build_s = time.perf_counter() - started
         begun = {name: result for name, result in results.items() if result is not None}
         self.libraries |= {sources[name]: r.library for name, r in begun.items() if r.error is None}

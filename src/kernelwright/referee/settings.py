@@ -95,6 +95,11 @@ class RefereeSettings:
     """Refuse to judge under a weaker tier than this one: ``namespaces``, ``bubblewrap``, ``landlock`` or
     ``limits``."""
 
+    @property
+    def build_cache(self) -> Path:
+        """Folder of the compiled libraries, named by content hash."""
+        return self.cache_dir / "build"
+
 
 def make_referee_settings(
     where: Settings, policy: Policy | None = None, *, device: str = "cpu"

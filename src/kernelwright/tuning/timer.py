@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.task import Mode, Task
 from kernelwright.core.wrong_numbers import LookedAt, OwnDraw
+from kernelwright.machine.built_elsewhere import BuildElsewhere
 from kernelwright.machine.device_lease import DeviceLease, StillLeased
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox.view import make_view
@@ -31,6 +33,9 @@ GRACE_S = 0.5
 """The process ends what it does in time by itself; so much later it is ended."""
 LEAST_CALL_S, PATIENCE = 2.0, 50.0
 """A first call may take so many seconds, or times as long as the base's; then the process is ended."""
+LATER_SHARE, TAKE_S = 0.2, 30.0
+"""Points after the first ones may take another machine this share of the seconds that are left to build; and
+how long the process may take to keep what was built there."""
 TOO_LATE = "too late"
 LOG_TAIL = 500
 ANSWER_BYTES = 8 << 20
@@ -44,17 +49,24 @@ class PointTimer:
     """Builds and times closed sources in one confined process; a process that dies is started again."""
 
     def __init__(
-        self, task: Task, *, threads: int, require: str | None = None, device: str = PROCESSOR.name
+        self,
+        task: Task,
+        *,
+        threads: int,
+        require: str | None = None,
+        device: str = PROCESSOR.name,
+        elsewhere: BuildElsewhere | None = None,
     ) -> None:
         """``require``: the sandbox's tier that must at least be there. ``device``: see ``parse_device``.
 
+        ``elsewhere`` builds points; the process builds those that do not come.
         A live module runs there only where its pickle has its classes, or this process has imported them.
 
         Raises:
             UserError: the device has no such name.
         """
         self._task, self._threads, self._require = task, threads, require
-        self._device = parse_device(device)
+        self._device, self._elsewhere = parse_device(device), elsewhere
         self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-tune-", ignore_cleanup_errors=True)
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = -1
@@ -91,10 +103,10 @@ class PointTimer:
 
         self._keep(keep)
         wanted = {str(number): source for number, source in sources.items()}
-        request = {"op": "build", "sources": wanted, "limit_s": limit_s, "keep": list(keep)}
         try:
             self._be_there(limit_s)
-            self._ask(request)
+            self._take_built(list(wanted.values()), left_s())
+            self._ask({"op": "build", "sources": wanted, "limit_s": left_s(), "keep": list(keep)})
             meanwhile()
             built = self._answer(max(left_s(), 0.0) + GRACE_S)
         except WorkerEnded as error:
@@ -152,6 +164,16 @@ class PointTimer:
         except (WorkerEnded, ValidationError):
             self._end()
             return None
+
+    def _take_built(self, sources: Sequence[str], limit_s: float) -> None:
+        """Have points built on another machine; the process writes what comes to its own cache."""
+        if self._elsewhere is None or limit_s <= 0:
+            return
+        patience_s = limit_s * (1.0 if self._base_s is None else LATER_SHARE)
+        files = self._elsewhere(sources, patience_s, False)
+        if files:
+            told = {name: b64encode(data).decode() for name, data in files.items()}
+            self._call({"op": "take", "files": told}, TAKE_S)
 
     def _first_call(self, number: int, source: str, left_s: float) -> FirstCall | None:
         """Return how a point that was built did in its first call; None where there was no time for it."""

@@ -1,5 +1,6 @@
 """A real Ray cluster with several nodes on this machine; only the referees are stubs."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -34,11 +35,14 @@ from kernelwright.core.evaluation import Evaluation  # noqa: E402
 from kernelwright.core.events import CandidateEvaluated  # noqa: E402
 from kernelwright.core.run import RunState  # noqa: E402
 from kernelwright.core.task import Task  # noqa: E402
+from kernelwright.remote.fleet.farm import BUILDS  # noqa: E402
 from kernelwright.remote.fleet.fleet import Fleet  # noqa: E402
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes  # noqa: E402
 from kernelwright.remote.fleet.ray_cluster import RayCluster  # noqa: E402
 from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace  # noqa: E402
 from kernelwright.store.sqlstore import open_store  # noqa: E402
+from kernelwright.targets.base import BuildSite  # noqa: E402
+from kernelwright.targets.cpp.build import build_cpp  # noqa: E402
 from kernelwright.tasks.live import task_from_module  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
@@ -75,12 +79,13 @@ def nodes(head: Cluster) -> Iterator[Cluster]:
             head.remove_node(node, allow_graceful=False)
 
 
-def add(cluster: Cluster, n_devices: int = 1, n_cores: int = 0, **more: Any) -> Any:
-    """Add a node with devices and cores that are nothing but numbers."""
+def add(cluster: Cluster, n_devices: int = 1, n_cores: int = 0, n_builds: int = 0, **more: str) -> Any:
+    """Add a node with devices and cores that are nothing but numbers; ``n_builds``: it is a build node."""
     paths = (more.pop("PYTHONPATH", ""), str(ROOT), *PATHS)
     return cluster.add_node(
         num_cpus=n_cores,
         num_gpus=n_devices,
+        resources={BUILDS: n_builds} if n_builds else {},
         object_store_memory=STORE_BYTES,
         env_vars={**more, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
     )
@@ -348,6 +353,41 @@ def test_a_live_module_goes_to_every_worker_that_is_asked(nodes: Cluster, tmp_pa
         assert session.evaluate(Candidate(source="b")).task_id == task.id
         assert [path.name for path in there.iterdir()] == [Path(str(task.artifact)).name]
     assert len({note["pid"] for note in notes_in(notes)}) == 2
+
+
+CPP = """
+CXX_FLAGS = ["-O1"]
+CPP_SOURCE = 'extern "C" int answer() { return 42; }'
+"""
+
+
+def test_what_a_build_node_compiles_is_in_the_cache_of_the_node_that_times(
+    nodes: Cluster, tmp_path: Path
+) -> None:
+    """Nothing is timed on a build node; where none is left, the node that times compiles by itself."""
+    builds, notes = tmp_path / "builds", tmp_path / "notes"
+    notes.mkdir()
+    builder = add(nodes, 0, n_cores=1, n_builds=2)
+    add(nodes)
+    script = FleetScript(builds=str(builds), notes=str(notes))
+    with fleet_on(nodes, script, is_apart=False) as processors:
+        assert look(processors) == 0 and not processors._seats  # the build node's own processor is no device
+    with fleet_on(nodes, script) as fleet:
+        seat = fleet.wait_for(lambda machine: True)
+        assert seat.machine is not None
+        session = FleetEvaluator(FleetPlace(fleet, seat, seat.machine)).open(Task(name="t", source="t"))
+        session.evaluate(Candidate(source=CPP))
+        came = {path.suffix for path in builds.iterdir()}
+        found = build_cpp(Candidate(source=CPP).program, BuildSite(builds, 60.0, run=never))
+        nodes.remove_node(builder, allow_graceful=False)
+        session.evaluate(Candidate(source=CPP.replace("42", "43")))
+    assert came == {".cpp", ".log", ".so"} and found is not None and found.library is not None
+    assert ctypes.CDLL(str(found.library)).answer() == 42
+    assert len(ended(notes)) == 2 and len(list(builds.glob("*.so"))) == 1
+
+
+def never(command: object, work: Path, limit_s: float) -> Any:
+    raise AssertionError("it was built already")
 
 
 def test_a_question_that_arrives_twice_is_judged_once(nodes: Cluster, tmp_path: Path) -> None:

@@ -361,7 +361,7 @@ class Launcher:
     @property
     def build_cache(self) -> Path:
         """Folder of the compiled libraries, named by content hash, that candidates load."""
-        return self._settings.cache_dir / "build"
+        return self._settings.build_cache
 
     @property
     def loop(self) -> Path:

@@ -6,14 +6,18 @@ import signal
 import socket
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from kernelwright.core.errors import MachineError, UserError
+from kernelwright.machine.built_elsewhere import toolchain
 from kernelwright.machine.ray_environment import set_for_ray
 from kernelwright.machine.topology import usable_cores
 from kernelwright.remote.fleet.cluster import FleetDevice, Sendable, WorkerLost
+from kernelwright.remote.fleet.farm import BUILDS, BuildOrder, BuiltFiles
+from kernelwright.remote.fleet.records import WorkerVersion
 from kernelwright.remote.fleet.worker import RefereeActor
 from kernelwright.remote.lines import one_line
 
@@ -26,6 +30,8 @@ except ImportError as error:
     raise UserError(
         f"{error.name or error} is not installed; install it with: pip install 'kernelwright[ray]'"
     ) from error
+
+log = logging.getLogger(__name__)
 
 OBJECT_STORE_BYTES = 100_000_000
 """Of a cluster of our own: texts pass through it, and live modules; Ray puts what is larger on disk; ours."""
@@ -128,6 +134,60 @@ class RayAnswer:
             return str(ray.get(self._reference))
 
 
+class RayFarm:
+    """The build nodes of the cluster that this process is a worker of; see ``BuildElsewhere``."""
+
+    def __init__(self, bring: str, require_sandbox: str | None = None) -> None:
+        """``bring``: see ``BuildOrder``."""
+        self._bring, self._require = bring, require_sandbox
+        self._build = ray.remote(_build)
+        self._told: set[str] = set()
+
+    def __call__(self, programs: Sequence[str], limit_s: float, is_reported: bool) -> dict[str, bytes]:
+        """Return what build nodes have built in time; nothing where there are none."""
+        try:
+            if not ray.cluster_resources().get(BUILDS):
+                return {}
+            build = self._build.options(num_cpus=0, resources={BUILDS: 1})
+            asked = [build.remote(self._order(text, limit_s, is_reported)) for text in programs]
+            done, late = ray.wait(asked, num_returns=len(asked), timeout=limit_s)
+            for reference in late:
+                ray.cancel(reference, force=True)
+        except (exceptions.RayError, ConnectionError) as error:
+            self._tell(one_line(error))
+            return {}
+        return {name: data for reference in done for name, data in self._files(reference).items()}
+
+    def _order(self, program: str, limit_s: float, is_reported: bool) -> str:
+        return BuildOrder(
+            bring=self._bring, program=program, toolchain=toolchain(), version=WorkerVersion.here(),
+            limit_s=limit_s, is_reported=is_reported, require_sandbox=self._require,
+        ).model_dump_json()  # fmt: skip
+
+    def _files(self, reference: Any) -> dict[str, bytes]:
+        try:
+            built: BuiltFiles = ray.get(reference)
+        except exceptions.RayError as error:  # its node died, and so did those it was tried on after that
+            built = BuiltFiles(problem=one_line(error))
+        if built.problem:
+            self._tell(built.problem)
+        return built.files
+
+    def _tell(self, problem: str) -> None:
+        """Log each reason once."""
+        if problem not in self._told:
+            self._told.add(problem)
+            log.warning("a build node did not compile, so this machine does: %s", problem)
+
+
+def _build(order: str) -> BuiltFiles:
+    """Carry an order out; runs on a build node."""
+    wanted = BuildOrder.model_validate_json(order)
+    module, _, name = wanted.bring.partition(":")
+    built: BuiltFiles = getattr(import_module(module), name)(wanted)
+    return built
+
+
 def _connect(address: str | None) -> None:
     own: dict[str, Any] = {
         "num_cpus": len(usable_cores()),
@@ -184,8 +244,13 @@ def _connected() -> Iterator[None]:
 
 
 def _devices(node: Mapping[str, Any], kind: str, is_apart: bool) -> Iterable[FleetDevice]:
-    """Return what a node has: its processor with all that Ray may use of it, or every GPU."""
+    """Return what a node has: its processor with all that Ray may use of it, or every GPU.
+
+    A build node has nothing to time on.
+    """
     resources: Mapping[str, float] = node["Resources"]
+    if resources.get(BUILDS):
+        return []
     name, host = str(node["NodeID"]), str(node["NodeManagerHostname"])
     cpus, gpus = resources.get(PROCESSORS, 0.0), int(resources.get(GPUS, 0.0))
     if is_apart:

@@ -1,7 +1,7 @@
 """What runs beside a device: one referee, one request at a time."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -50,6 +50,8 @@ class WorkerSetup:
     """Where pickles of live modules go; None: none is read here."""
     close: Closer | None = None
     """Closes what candidates leave open; None: nobody does here."""
+    build: Callable[[Sequence[str]], None] | None = None
+    """Has programs built elsewhere, so that the referee finds them built; None: it builds them."""
 
 
 class RefereeActor:
@@ -64,6 +66,8 @@ class RefereeActor:
         self._sessions: Sessions[Session] | None = None
         self._tasks: OrderedDict[str, Task] = OrderedDict()
         self._settled: OrderedDict[str, str] = OrderedDict()
+        self._built: dict[str, None] = {}
+        """Candidates that were given to build nodes."""
 
     def hello(self) -> str:
         """Say which Kernelwright this is; understood by every version."""
@@ -136,6 +140,7 @@ class RefereeActor:
         assert self._setup is not None
         if problem := target_problem(candidate.target, self._device):
             raise UserError(problem)
+        self._have_built((candidate,))
         evaluation = self._open().evaluate(
             task,
             candidate,
@@ -150,10 +155,21 @@ class RefereeActor:
     def _alternate(
         self, task: Task, candidates: tuple[Candidate, ...], limit_s: float | None
     ) -> Alternation | None:
+        self._have_built(candidates)
         with self._open().use(task) as session:
             if not isinstance(session, AlternatingSession):
                 return None
             return session.alternate(candidates, limit_s)
+
+    def _have_built(self, candidates: Sequence[Candidate]) -> None:
+        build = self._setup.build if self._setup is not None else None
+        programs = [c.program for c in candidates if c.id not in self._built]
+        if build is None or not programs:
+            return
+        build(programs)
+        self._built |= dict.fromkeys(candidate.id for candidate in candidates)
+        while len(self._built) > MAX_REMEMBERED:
+            self._built.pop(next(iter(self._built)))
 
     def _open(self) -> Sessions[Session]:
         if self._sessions is None:
