@@ -3,12 +3,14 @@
 import itertools
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from kernelwright.referee.checks.tolerance import decode
 from kernelwright.referee.session.input_samples import (
+    ACROSS,
     CHANGEABLE,
     ODD_FAMILIES,
     TRADED,
@@ -106,11 +108,32 @@ def test_two_samples_with_traded_weights_follow_each_other() -> None:
     assert len(TRADED) > 1 and states[states.index(TRADED[0]) :][: len(TRADED)] == list(TRADED)
 
 
-@pytest.mark.parametrize(("dtype", "has_twins"), [("float32", True), ("int64", False)])
-def test_inputs_are_alike_where_two_have_one_form(dtype: str, has_twins: bool) -> None:
-    slot = {"dtype": dtype, "shape": [4, 4]}
-    two = replace(layout(has_weights=False), arg_slots=(slot, slot))
-    one = replace(two, arg_slots=(slot,))
-    assert two.has_twins is has_twins and not one.has_twins
+FLOATS, LABELS = ("float32", [4, 4]), ("int64", [4])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_alike"),
+    [
+        (FLOATS, FLOATS, True),
+        (FLOATS, ("float32", [9, 4]), True),
+        (FLOATS, ("float32", [4, 9]), False),
+        (FLOATS, ("float64", [4, 4]), False),
+        (LABELS, LABELS, True),
+        (FLOATS, LABELS, True),
+        (FLOATS, ("int64", [5]), False),
+        (("bool", [4]), ("bool", [4]), False),
+    ],
+)
+def test_inputs_are_alike_where_they_can_agree(first: Any, second: Any, are_alike: bool) -> None:
+    slots = tuple({"dtype": dtype, "shape": shape} for dtype, shape in (first, second))
+    two = replace(layout(has_weights=False), arg_slots=slots)
+    assert two.has_twins is are_alike and not replace(two, arg_slots=slots[:1]).has_twins
     planned = [key.family for key in plan_samples(two, n_timed=2, is_slow=False)]
-    assert ("alike" in planned, "mild_rows" in planned) == (has_twins, has_twins)
+    assert ("alike" in planned) is are_alike
+
+
+def test_rows_along_another_axis_are_odd_where_there_are_more_than_two() -> None:
+    for shape, is_across in (([4, 4], False), ([2, 3, 4], True)):
+        one = replace(layout(has_weights=False), arg_slots=({"dtype": "float32", "shape": shape},))
+        planned = plan_samples(one, n_timed=2, is_slow=False)
+        assert (SampleKey("mild_rows", ACROSS) in planned) is is_across

@@ -89,8 +89,11 @@ class OwnDraws:
         """Return what the reference accepts as inputs; it is asked once."""
         if self._accepted is None:
 
-            def run(model: Callable[..., Any], tensors: list[torch.Tensor]) -> Outputs | None:
-                given = _outputs(model, _put_together(values, found, tensors, self._device))
+            def run(
+                model: Callable[..., Any], tensors: list[torch.Tensor],
+                tell: Callable[[list[torch.Tensor]], None] = lambda given: None,
+            ) -> Outputs | None:  # fmt: skip
+                given = _outputs(model, _put_together(values, found, tensors, self._device, tell))
                 self._load(self._reference, self._state)
                 return given
 
@@ -105,6 +108,7 @@ class OwnDraws:
                 Questions(
                     run=lambda tensors: finite(run(self._reference, tensors)),
                     run_raw=lambda tensors: run(self._reference, tensors),
+                    run_told=lambda tensors, tell: run(self._reference, tensors, tell),
                     run_double=lambda tensors: finite(run(double, tensors)),
                     values=drawn,
                     seed=OWN_DRAW,
@@ -131,9 +135,13 @@ class OwnDraws:
             model.load_state_dict(state, strict=False)
 
 
-def _put_together(values: Any, found: list[torch.Tensor], tensors: list[torch.Tensor], device: str) -> Any:
-    """Return inputs on a device with other values and the strides as drawn."""
+def _put_together(
+    values: Any, found: list[torch.Tensor], tensors: list[torch.Tensor], device: str,
+    tell: Callable[[list[torch.Tensor]], None] = lambda given: None,
+) -> Any:  # fmt: skip
+    """Return inputs on a device with other values and the strides as drawn; ``tell`` is given these."""
     made = [_like(x, new).to(device) for x, new in zip(found, tensors, strict=True)]
+    tell(made)
     return with_tensors(values, iter(made))
 
 

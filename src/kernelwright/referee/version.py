@@ -19,5 +19,8 @@ got samples without a new number (complex and tied weights, positions, wide inte
 masks, odd elements right after ordinary ones), inputs that are renewed in the replay, and timed weights
 that are not constant. They turn verdicts of wrong kernels only, and should move no time of an honest one,
 which is not measured. Integers that hang on roundings, such as which code is nearest, are no longer found
-wrong. The next full measurement raises the number.
+wrong. Values that a reference treats apart are followed through slices and found beside bounds, whole rows
+get them, labels agree with scores, slices of weights are odd, and NaN is tried where it is handled; what is
+sorted by row stays so, ties and roundings count for floats, and what a mask excludes need not be read. The next
+full measurement raises the number.
 """

@@ -65,6 +65,9 @@ not grow with the number of inputs."""
 ULP = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 HALVES = ("float16", "bfloat16")
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
+JUMP = 32.0
+"""A float jumps where it moves by so many times what was moved inside the oracle, relative to its size and to
+that of the output."""
 TORN = 2.0**-12
 """Reference and oracle are at odds about an integer that differs by more than one, and by more than this."""
 
@@ -205,6 +208,39 @@ class ExpectedOutput:
         with np.errstate(all="ignore"):
             for x, high, low, moved in _chunks(oracle.view(np.float64), self._high, self._low, self._moved):
                 np.fmax(moved, np.abs((x - high) - low) * by, out=moved, casting="same_kind")
+
+    def widen_where_it_jumps(self, oracle: Array, *, in_rows: bool = False) -> bool:
+        """Allow the jumps of elements that hang on roundings, such as those of what is rounded or counted.
+
+        Moves that are no larger than roundings explain stay with ``widen``.
+
+        Args:
+            oracle: raw float64 results where inputs, or results inside the oracle, were moved by roundings.
+            in_rows: the order of equal values is open. So many orders are possible that a few results do not
+                show them: where an element of a row jumps, every other one may be what any of them is.
+
+        Returns:
+            Whether any element jumped.
+        """
+        if not is_float(self.dtype):
+            return False
+        if self._moved is None:
+            self._moved = np.zeros(self._high.size, np.float32)
+        has_jumped = False
+        least = JUMP * self.units * ULP["float32"]
+        scale = max(self._rms, _TINY)
+        with np.errstate(all="ignore"):
+            arrays = oracle.view(np.float64), self._high, self._low, self._moved
+            for rows, x, high, low, moved in self._rows(*arrays):
+                by = np.abs((x - high) - low)
+                scales = scale if self._row_scales is None else self._row_scales[rows, None]
+                by[by < least * (np.abs(high) + scales)] = 0.0
+                has_jumped |= bool(by.any())
+                if in_rows:
+                    span = np.maximum(x, high).max(axis=1) - np.minimum(x, high).min(axis=1)
+                    by = np.where(by.any(axis=1), span, 0.0)[:, None]
+                np.fmax(moved, by, out=moved, casting="same_kind")
+        return has_jumped
 
     def widen_exact(self, reference: Array, oracle: Array, *, is_open: bool) -> None:
         """Allow what moved inputs lead to, for dtypes that equality decides about.
@@ -370,8 +406,15 @@ class ExpectedNonFinite(ExpectedOutput):
     ever.
     """
 
-    def __init__(self, dtype: str, reference: Array, oracle: Array, *, is_exact: bool, **how: Any) -> None:
-        """``is_exact``: NaN stays NaN, and infinities have the reference's sign."""
+    def __init__(
+        self, dtype: str, reference: Array, oracle: Array, *, is_exact: bool, hangs: Array | None = None,
+        **how: Any,
+    ) -> None:  # fmt: skip
+        """``is_exact``: NaN stays NaN, and infinities have the reference's sign.
+
+        ``hangs``: elements that finite values in the places of NaN and infinity change; all others may be
+        finite or not, since a kernel need not read what does not count. None: all elements do.
+        """
         parts = COMPLEX_PARTS.get(dtype, dtype)
         self._is_exact = is_exact
         self._asked, self._open, self._kinds = _NOTHING, _NOTHING, _NOTHING
@@ -381,6 +424,8 @@ class ExpectedNonFinite(ExpectedOutput):
             self._open = (kinds != 0) | (true_kinds != 0)
             self._asked = kinds == true_kinds if is_exact else (kinds != 0) == (true_kinds != 0)
             self._kinds = kinds
+            if hangs is not None:
+                self._asked &= hangs | (kinds == 0)
             truth[self._open] = 0.0
             oracle, reference = truth.view(np.uint8), _with_zeros(reference, parts, self._open)
         super().__init__(dtype, reference, oracle, **how)

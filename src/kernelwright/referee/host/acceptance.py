@@ -4,8 +4,9 @@ All of it happens once, when a task is admitted. A reference that is slow is ask
 asked is not tried later.
 """
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from kernelwright.referee.host.change import (
     AcceptedInputs,
     may_renew,
     one_thread,
+    put_nonfinite,
     redraw,
     renew,
 )
@@ -43,6 +45,7 @@ from kernelwright.referee.host.redrawn import (
     SHIFTED,
     SHUFFLED,
     STYLES,
+    TRADED,
     UNEVEN,
     WIDE,
     are_in_a_row,
@@ -63,10 +66,22 @@ ACCURATE = 1e-2
 EXACT = 10.0
 """By how much more a share of integers or flags that differ counts."""
 GENERAL_TRIALS = 2
+HANDLED = 4
+"""How often each value is put somewhere, to see whether a reference that is made for it lets none through."""
 NOT_FINITE = "the reference gives NaN or infinity there, or refuses it"
 NOT_ASKED = "the reference is too slow to find out what it accepts"
 COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-OVERWRITES = frozenset({"scatter", "index_copy", "index_put", "_index_put_impl", "masked_scatter"})
+ORDERED = frozenset({"lt", "le", "gt", "ge"})
+CLAMPS: dict[str, tuple[int, ...]] = {
+    "clamp": (-1, 1), "clamp_min": (-1,), "clamp_max": (1,), "maximum": (-1,), "minimum": (1,)
+}  # fmt: skip
+"""Operations that bound integers -> on which side of each bound they change something."""
+OVERWRITES: dict[str, tuple[int, int]] = {
+    "scatter": (2, 3), "index_copy": (2, 3), "index_put": (1, 2), "_index_put_impl": (1, 2)
+}  # fmt: skip
+"""Operations that write to places -> which arguments are the places and what is written."""
+ACCUMULATE = 3
+"""Which argument of ``index_put`` says that what is written to one place adds up."""
 LOOKS_UP = frozenset({"embedding", "gather", "index", "index_select", "take"})
 """Operations that take integers as places."""
 OF_NUMBERS = frozenset(
@@ -79,6 +94,17 @@ OF_NUMBERS = frozenset(
     }
 )  # fmt: skip
 """Operations that take integers as numbers."""
+MOVES = frozenset(
+    {
+        "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "as_strided", "cat", "clone",
+        "constant_pad_nd", "contiguous", "copy", "detach", "diagonal", "expand", "flip", "index_select",
+        "lift_fresh", "movedim", "narrow", "permute", "repeat", "reshape", "roll", "select", "slice", "split",
+        "split_with_sizes", "squeeze", "stack", "t", "transpose", "unbind", "unfold", "unsqueeze", "view",
+    }
+)  # fmt: skip
+"""Operations whose results hold values of their arguments, wherever they lie then."""
+NANS = frozenset({"isnan", "isfinite", "nan_to_num", "nansum"})
+"""Operations that are there for the sake of NaN."""
 MASKED = -1e4
 """An attention's mask adds less than this where nothing is to be seen."""
 LOSSES = frozenset({"nll_loss_forward", "nll_loss2d_forward"})
@@ -96,6 +122,8 @@ class Questions:
     run: Run
     run_raw: Run
     """The same, but NaN and infinity are answers."""
+    run_told: Callable[[Values, Callable[[Values], None]], Values | None]
+    """The same, and the callable is told the very tensors that the reference is called with."""
     run_double: Run
     """In float64."""
     values: Values
@@ -128,10 +156,13 @@ class Asking:
         trace = self._trace()
         redrawn = {i: self._find_styles(i, trace) for i in self._others()}
         special = self._find_special(trace.found)
-        tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite))}
-        skipped = {", ".join(names): why for why, names in self._skipped.items()}
-        ordered, steady = frozenset(trace.ordered), self._find_steady()
-        return AcceptedInputs(odd, redrawn, not trace.overwrites, special, tried, steady, ordered, skipped)
+        tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite, trace))}
+        return AcceptedInputs(
+            odd=odd, redrawn=redrawn, may_repeat=frozenset(redrawn) - trace.overwritten, special=special,
+            special_rows=frozenset(i for i in special if self._takes_special_rows(i, special[i])),
+            nonfinite=tried, steady=self._find_steady(), ordered=frozenset(trace.ordered),
+            skipped={", ".join(names): why for why, names in self._skipped.items()},
+        )  # fmt: skip
 
     def _has_time(self) -> bool:
         return time.thread_time() < self._end
@@ -239,7 +270,7 @@ class Asking:
     def _find_styles(self, i: int, trace: "_Trace") -> frozenset[int]:
         """Return the styles in which a mask or integers may be redrawn."""
         found: set[int] = set()
-        takes = partial(self._takes, i, may_repeat=not trace.overwrites)
+        takes = partial(self._takes, i, may_repeat=i not in trace.overwritten)
         is_integer = not is_mask(self._values[i])
         if is_integer and are_in_a_row(self._values[i]):
             found = {style for style in (SHIFTED, SHUFFLED)[: 1 + trace.is_index] if takes(style)}
@@ -257,7 +288,10 @@ class Asking:
                 for style in (FULL, EMPTY):
                     attention.has_empty_rows = False
                     found |= {style} if takes(style) and not attention.has_empty_rows else set()
-        if is_integer and RANDOM in found and trace.are_numbers and takes(WIDE):
+        if is_integer and not found and takes(TRADED):
+            found.add(TRADED)
+            return self._told(i, found, found)
+        if is_integer and RANDOM in found and i not in trace.no_numbers and takes(WIDE):
             found.add(WIDE)
         return self._told(i, found, {PADDED, RANDOM} <= found)
 
@@ -293,33 +327,50 @@ class Asking:
         return frozenset(steady) if is_taken else frozenset()
 
     def _trace(self) -> "_Trace":
-        """Watch one call, where there are integers, masks or sorted inputs."""
-        integers = {i: x for i, x in enumerate(self._values) if _is_integer(x)}
+        """Watch one call."""
         ascending = {i: self._values[i] for i in self._floats if _is_ascending(self._values[i])}
-        trace = _Trace(integers, ascending, are_comparisons_safe=not self._ask.is_on_gpu)
-        if (self._others() or ascending) and self._has_time():
+        trace = _Trace(ascending, are_comparisons_safe=not self._ask.is_on_gpu)
+        if self._has_time():
             with trace:
-                self._ask.run_raw(self._values)
+                self._ask.run_told(self._values, trace.begin)
         return trace
 
-    def _find_special(self, traced: dict[int, set[int]]) -> dict[int, list[int]]:
-        """Return, for inputs of integers, the values that the reference treats apart and accepts."""
-        found: dict[int, list[int]] = {}
+    def _find_special(self, traced: dict[int, set[float]]) -> dict[int, list[float]]:
+        """Return the values that the reference treats apart and accepts, by input; of no mask."""
+        found: dict[int, list[float]] = {}
         for i, specials in traced.items():
-            for value in sorted(specials):
+            x = self._values[i]
+            for value in sorted(specials) if not is_mask(x) else ():
+                if not _holds(x, value):
+                    continue
                 put = partial(put_special, values=[value], generator=self._generator)
                 outputs = self._ask.run(self._changed(i, put))
                 if outputs is not None and self._base is not None and _differ(outputs, self._base):
                     found.setdefault(i, []).append(value)
         return found
 
+    def _takes_special_rows(self, i: int, values: list[float]) -> bool:
+        """Tell whether the reference accepts them in whole rows, too."""
+        put = partial(put_special, values=values, generator=self._generator, in_rows=True)
+        return self._values[i].ndim > 1 and self._ask.run(self._changed(i, put)) is not None
+
     # --- NaN and infinity
 
-    def _nonfinite_in(self, i: int, nonfinite: Nonfinite) -> tuple[float, ...]:
+    def _nonfinite_in(self, i: int, nonfinite: Nonfinite, trace: "_Trace") -> tuple[float, ...]:
         """Return what is tried in one input."""
         if nonfinite is Nonfinite.IGNORED:
             return ()
-        return ALL_NONFINITE if nonfinite is Nonfinite.SAME else self._plain_in(i)
+        if nonfinite is Nonfinite.SAME:
+            return ALL_NONFINITE
+        return self._plain_in(i) or (self._handled_in(i) if trace.handles_nan else ())
+
+    def _handled_in(self, i: int) -> tuple[float, ...]:
+        """Return what reaches no output of a reference that is made for it."""
+        for values in (ALL_NONFINITE, NAN):
+            put = partial(put_nonfinite, values=values * HANDLED, generator=self._generator)
+            if self._has_time() and self._ask.run(self._changed(i, put)) is not None:
+                return values
+        return ()
 
     def _plain_in(self, i: int) -> tuple[float, ...]:
         """Return what a reference treats plainly in one input.
@@ -365,51 +416,102 @@ def _put(x: torch.Tensor, place: tuple[int, ...], value: float) -> None:
 
 
 class _Trace(Watching):
-    """Watches what becomes of integers and masks: values compared with, ``ignore_index``, kinds of use."""
+    """Watches what becomes of inputs: what they are compared with and bounded by, what integers are for."""
 
-    def __init__(
-        self,
-        integers: dict[int, torch.Tensor],
-        ascending: dict[int, torch.Tensor],
-        *,
-        are_comparisons_safe: bool,
-    ) -> None:
+    def __init__(self, ascending: dict[int, torch.Tensor], *, are_comparisons_safe: bool) -> None:
         super().__init__()
-        self._integers, self._compares = integers, are_comparisons_safe
-        self._ascending = ascending
+        self._ascending, self._compares = ascending, are_comparisons_safe
+        self._held: list[torch.Tensor] = []
+        """Whose ids are keys below: no other tensor gets one of these."""
+        self._moved: dict[int, frozenset[int]] = {}
+        """Id of a tensor -> the inputs whose values it holds, in whatever order and shape."""
+        self._derived: dict[int, frozenset[int]] = {}
+        """Id of a tensor of integers -> the inputs of integers that it was computed from."""
         self.ordered: set[int] = set()
-        self.found: dict[int, set[int]] = {}
-        self.are_numbers = True
-        """Integers are only added, multiplied and summed: they name no places, bits or classes."""
+        self.found: dict[int, set[float]] = {}
+        """Values that an input is compared with or marked by, and those beside its bounds."""
+        self.no_numbers: set[int] = set()
+        """Integers that are not only added, multiplied and summed: they name places, bits or classes."""
         self.is_index = False
         """Something is looked up by integers."""
-        self.overwrites = False
-        """Something is written to places that integers name: where these are equal, the last one wins."""
+        self.overwritten: set[int] = set()
+        """Integers that name places to write to: where these are equal, the last one wins."""
         self.is_safe_softmax = False
         """A library's attention. Nobody promises what it makes of a row of which everything is masked."""
+        self.handles_nan = False
+
+    def begin(self, inputs: Sequence[torch.Tensor]) -> None:
+        """Take the tensors that the reference is called with."""
+        for i, x in enumerate(inputs):
+            self._note(self._moved, x, frozenset({i}))
+            if _is_integer(x):
+                self._note(self._derived, x, frozenset({i}))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        if name.rstrip("_") not in OF_NUMBERS:
-            self.are_numbers &= not any(map(_is_integer, _tensors_of(args, kwargs)))
+        name, kwargs = func.overloadpacket.__name__.rstrip("_"), kwargs or {}
+        given = _tensors_of(args, kwargs)
+        if name not in OF_NUMBERS:
+            self.no_numbers |= self._sources(self._derived, given)
         self.is_index |= name in LOOKS_UP
-        self.overwrites |= name.rstrip("_") in OVERWRITES
         self.is_safe_softmax |= "scaled_dot_product" in name or name == "_safe_softmax"
+        self.handles_nan |= name in NANS
         if name in SEARCHES:
             sought = args[SEARCHES[name]]
             self.ordered |= {i for i, x in self._ascending.items() if _are_equal(sought, x)}
+        if name in OVERWRITES:
+            self.overwritten |= self._overwritten_by(name, args, kwargs)
+        for tensor, value in self._apart(name, args, kwargs):
+            self._add(tensor, value)
+        result = func(*args, **kwargs)
+        self._follow(name, given, result)
+        return result
+
+    def _follow(self, name: str, given: Sequence[torch.Tensor], result: Any) -> None:
+        moved = self._sources(self._moved, given) if name in MOVES else frozenset[int]()
+        derived = self._sources(self._derived, given)
+        for x in _tensors_of(result, None) if moved or derived else ():
+            if moved:
+                self._note(self._moved, x, moved)
+            if derived and _is_integer(x):
+                self._note(self._derived, x, derived)
+
+    def _note(self, known: dict[int, frozenset[int]], x: torch.Tensor, sources: frozenset[int]) -> None:
+        self._held.append(x)
+        known[id(x)] = sources
+
+    def _sources(self, known: dict[int, frozenset[int]], given: Sequence[torch.Tensor]) -> frozenset[int]:
+        return frozenset[int]().union(*(known.get(id(x), ()) for x in given))
+
+    def _apart(self, name: str, args: Any, kwargs: Any) -> Iterator[tuple[Any, float]]:
+        """Yield tensors with values that an operation treats apart, and with values beyond its bounds."""
         if name in LOSSES:
-            self._add(args[1], args[4])
+            yield args[1], args[4]
         elif name in BAGS and len(args) > PADDING and args[PADDING] >= 0:
-            self._add(args[1], args[PADDING])
-        elif self._compares and name in COMPARED and isinstance(args[1], int | float):
-            self._add(args[0], args[1])
-        return func(*args, **(kwargs or {}))
+            yield args[1], args[PADDING]
+        elif self._compares and name in COMPARED:
+            if (value := _number(args[1])) is not None:
+                beside = (-1, 0, 1) if name in ORDERED and _is_integer(args[0]) else (0,)
+                yield from ((args[0], value + by) for by in beside)
+        elif self._compares and name in CLAMPS:
+            bounds = (*args[1:3], kwargs.get("min"), kwargs.get("max"))
+            sides = CLAMPS[name] if len(args) > 1 else (-1, 1)
+            for side, bound in zip(sides, bounds, strict=False):
+                if (value := _number(bound)) is not None and _is_integer(args[0]):
+                    yield args[0], value + side
+
+    def _overwritten_by(self, name: str, args: Any, kwargs: Any) -> frozenset[int]:
+        """Return the inputs that name places of which only the last value written stays."""
+        where, what = OVERWRITES[name]
+        adds_up = "index_put" in name and len(args) > ACCUMULATE and args[ACCUMULATE]
+        if adds_up or kwargs.get("accumulate") or kwargs.get("reduce") or len(args) <= what:
+            return frozenset()
+        if not isinstance(args[what], torch.Tensor) or args[what].numel() == 1:
+            return frozenset()
+        return self._sources(self._derived, _tensors_of(args[where], None))
 
     def _add(self, tensor: Any, value: float) -> None:
-        for i, x in self._integers.items():
-            if _are_equal(tensor, x):
-                self.found.setdefault(i, set()).add(int(value))
+        for i in self._moved.get(id(tensor), ()):
+            self.found.setdefault(i, set()).add(value)
 
 
 class _Attention(Watching):
@@ -429,6 +531,21 @@ class _Attention(Watching):
 def _tensors_of(args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Return the tensors among the arguments of an operation, lists of them included."""
     return [x for x in tree_leaves((args, kwargs or {})) if isinstance(x, torch.Tensor)]
+
+
+def _number(value: Any) -> float | None:
+    """Return a number, also that of a tensor without axes; None for anything else."""
+    if isinstance(value, torch.Tensor) and value.ndim == 0 and value.dtype is not torch.bool:
+        value = value.item()
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _holds(x: torch.Tensor, value: float) -> bool:
+    """Tell whether a type has exactly this finite value."""
+    try:
+        return torch.tensor(value, dtype=torch.float64).to(x.dtype).item() == value and math.isfinite(value)
+    except RuntimeError:
+        return False
 
 
 def _are_equal(tensor: object, x: torch.Tensor) -> bool:

@@ -17,9 +17,11 @@ from kernelwright.referee.host.redrawn import (
     RANDOM,
     SHIFTED,
     SHUFFLED,
+    TRADED,
     UNEVEN,
     WIDE,
     are_in_a_row,
+    has_order,
     is_mask,
     put_special,
     redraw_integers,
@@ -39,17 +41,22 @@ REDRAWN = {
 """Families that redraw masks and integers as well -> in which style, by variant."""
 BEYOND = frozenset({"odd_elements", "mixed"})
 """Families in which integers leave the range as drawn, where the reference takes them as numbers."""
-INSTEAD = frozenset({FULL, EMPTY, SHIFTED, SHUFFLED})
+INSTEAD = frozenset({FULL, EMPTY, SHIFTED, SHUFFLED, TRADED})
 """Styles that are taken where a reference refuses the family's own."""
 RENEWED = "renewed"
 """As drawn, but inputs that the task always draws alike are others."""
 LEAST_FACTOR, RMS_FOR_ZEROS = 0.5, 0.5
 """Such floats are multiplied by a factor between this and 1. Zeros become noise of that root mean square."""
-LABELLED = frozenset({"odd_rows", "mixed"})
+LABELLED = frozenset({"odd_rows", "mixed", "mild_rows"})
 """Families in which labels take values that the reference treats apart."""
 SAME_SHARE, NEAR = 0.5, 2.0**-12
 """Of inputs that are alike, this share of rows is equal; the others differ by up to ``NEAR`` of a value."""
-NONFINITE = "nonfinite"
+CHOSEN_SHARE = 0.5
+"""Share of labels that name the largest of the scores beside them."""
+NONFINITE, UP, DOWN = "nonfinite", "nonfinite_up", "nonfinite_down"
+"""NaN and infinities; large and small finite values at the same places, to see which results hang on them."""
+FINITE = {UP: 64.0, DOWN: -64.0}
+"""In root mean squares of the input."""
 NAN = (float("nan"),)
 ALL_NONFINITE = (*NAN, float("inf"), -float("inf"))
 
@@ -73,10 +80,12 @@ class AcceptedInputs:
     """A float input that is missing accepts the kinds of ``odd_rows.ANY``."""
     redrawn: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """Masks and integers that may be redrawn -> styles of ``host/redrawn.py`` in which they may be."""
-    may_repeat: bool = False
-    """Integers that are all different may become equal."""
-    special: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Values that the reference treats apart: ``ignore_index`` and its like."""
+    may_repeat: frozenset[int] = frozenset()
+    """Integers that are all different and may become equal."""
+    special: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    """Values that the reference treats apart: ``ignore_index`` and its like, and what lies beyond bounds."""
+    special_rows: frozenset[int] = frozenset()
+    """Inputs of which whole rows may hold such a value."""
     nonfinite: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Float inputs in which NaN, or infinities as well, are tried."""
     steady: frozenset[int] = frozenset()
@@ -111,6 +120,7 @@ def change_sample(
     """
     if family == "alike":
         make_alike(inputs, keeping, generator)
+        make_integers_alike(inputs, accepted, generator)
         return
     if family == RENEWED:
         for i in accepted.steady:
@@ -124,9 +134,9 @@ def change_sample(
         style = _style(family, variant, accepted.redrawn.get(i, frozenset()), generator)
         if style is not None and keeping < Keeping.SIZE:
             is_whole = family in FLAT
-            redraw(x, style, generator, may_repeat=accepted.may_repeat, is_whole=is_whole)
+            redraw(x, style, generator, may_repeat=i in accepted.may_repeat, is_whole=is_whole)
         if family in LABELLED and i in accepted.special:
-            put_special(x, accepted.special[i], generator)
+            put_special(x, accepted.special[i], generator, in_rows=i in accepted.special_rows)
 
 
 def _change_floats(
@@ -136,11 +146,15 @@ def _change_floats(
     """Change one float input, the one of number ``i``; ``n_before``: float inputs before it."""
     drawn = x.clone() if keeping is not Keeping.NOTHING else x
     if family in ODD:
-        make_odd(x, family, accepted.odd.get(i, ANY), generator)
+        is_across = family == "mild_rows" and variant % 2 == 1
+        make_odd(x, family, accepted.odd.get(i, ANY), generator, is_across=is_across)
     elif family == "permuted":
         permute(x, generator)
-    elif family == NONFINITE:
-        put_nonfinite(x, accepted.nonfinite.get(i, ()), generator)
+    elif family in (NONFINITE, UP, DOWN):
+        values = accepted.nonfinite.get(i, ())
+        if family in FINITE:
+            values = (FINITE[family] * float(x.double().square().mean().sqrt() or 1.0),) * len(values)
+        put_nonfinite(x, values, generator)
     else:
         change_inputs(x, family, variant * n_before if family == "offset" else variant, generator)
     if keeping is not Keeping.NOTHING:
@@ -150,17 +164,66 @@ def _change_floats(
 
 
 def make_alike(inputs: Sequence[torch.Tensor], keeping: Keeping, generator: torch.Generator) -> None:
-    """Make every float input nearly the same as the first of its shape and type, some of its rows equal."""
-    first: dict[tuple[torch.Size, torch.dtype], torch.Tensor] = {}
+    """Make float inputs nearly the same as others of their type, some of their rows equal.
+
+    Others are the first one of the same shape, else the first one with rows of the same length.
+    """
+    first: dict[tuple[object, ...], torch.Tensor] = {}
     for x in inputs:
-        other = first.setdefault((x.shape, x.dtype), x)
-        if other is x or not x.is_floating_point():
+        if not x.is_floating_point() or not x.numel():
             continue
-        drawn = x.clone()
-        rows = x.shape[:-1] + (1,) * bool(x.ndim)
+        same = first.setdefault((x.dtype, *x.shape), x)
+        other = first.setdefault((x.dtype, f"rows of {x.shape[-1]}"), x) if x.ndim > 1 else x
+        if same is not x:
+            other = same
+        if other is x:
+            continue
+        drawn, rows = x.clone(), x.shape[:-1] + (1,) * bool(x.ndim)
         is_same = torch.rand(rows, generator=generator) < SAME_SHARE
         by = torch.rand(x.shape, generator=generator).to(x.dtype) * NEAR
-        x.copy_(kept(other * (1 + torch.where(is_same, 0, by)), keeping, drawn))
+        x.copy_(kept(_wrapped(other, x.shape) * (1 + torch.where(is_same, 0, by)), keeping, drawn))
+
+
+def _wrapped(x: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """Return as many rows as a shape has, which has rows of this length, or is the shape of ``x``."""
+    if x.shape == shape:
+        return x
+    rows = x.reshape(-1, shape[-1])
+    return rows[torch.arange(shape[:-1].numel()) % len(rows)].view(shape)
+
+
+def make_integers_alike(
+    inputs: Sequence[torch.Tensor], accepted: AcceptedInputs, generator: torch.Generator
+) -> None:
+    """Let integers agree: with the first of their form, or labels with the largest of their scores.
+
+    Half of the elements do, or all of a row that is sorted or holds no value twice.
+    """
+    integers = [i for i, styles in accepted.redrawn.items() if RANDOM in styles and _are_integers(inputs[i])]
+    first: dict[tuple[torch.Size, torch.dtype], int] = {}
+    for i in integers:
+        x = inputs[i]
+        other = inputs[first.setdefault((x.shape, x.dtype), i)]
+        if other is not x:
+            whole = x.shape[:-1] + (1,) * bool(x.ndim)
+            shape = whole if has_order(x) or has_order(other) else x.shape
+            x.copy_(torch.where(torch.rand(shape, generator=generator) < SAME_SHARE, other, x))
+        elif i in accepted.may_repeat and (chosen := _chosen_of(x, inputs)) is not None:
+            x.copy_(torch.where(torch.rand(x.shape, generator=generator) < CHOSEN_SHARE, chosen, x))
+
+
+def _chosen_of(labels: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    """Return the places of the largest scores in the first input that has scores for such labels."""
+    for scores in inputs:
+        for axis in range(scores.ndim) if scores.is_floating_point() and scores.numel() else ():
+            shape = (*scores.shape[:axis], *scores.shape[axis + 1 :])
+            if shape == labels.shape and 0 <= int(labels.max()) < scores.shape[axis]:
+                return scores.argmax(axis).to(labels.dtype)
+    return None
+
+
+def _are_integers(x: torch.Tensor) -> bool:
+    return not (x.is_floating_point() or x.is_complex() or x.numel() == 0 or is_mask(x))
 
 
 def _style(family: str, variant: int, accepted: frozenset[int], generator: torch.Generator) -> int | None:

@@ -144,10 +144,12 @@ class Host(Runner):
         buffers = dict(self._model.named_buffers())
         before = {name: buffer.clone() for name, buffer in buffers.items()}
 
-        def call(model: Callable[..., Any], tensors: Values) -> Values | None:
-            args = with_tensors(
-                values, iter([self._like(x, new) for x, new in zip(found, tensors, strict=True)])
-            )
+        def call(
+            model: Callable[..., Any], tensors: Values, tell: Callable[[Values], None] = lambda given: None
+        ) -> Values | None:
+            given = [self._like(x, new) for x, new in zip(found, tensors, strict=True)]
+            args = with_tensors(values, iter(given))
+            tell(given)
             try:
                 result = model(*args)
             except Exception:  # the user's reference, on inputs that it may refuse
@@ -169,6 +171,7 @@ class Host(Runner):
             Questions(
                 run=lambda tensors: finite(call(self._model, tensors)),
                 run_raw=lambda tensors: call(self._model, tensors),
+                run_told=lambda tensors, tell: call(self._model, tensors, tell),
                 run_double=double,
                 values=drawn,
                 seed=message["seed"] ^ CHANGE_SEED,
@@ -243,25 +246,29 @@ class Host(Runner):
     def nudge_inputs(self, message: Message) -> Message:
         """Move the inputs that an arena holds by a unit in the last place, or by up to ``ulps`` of them.
 
-        With negative ``ulps`` they move the other way. Equal values then stay equal, unless the reference
-        leaves it open which of them comes first. Answers with the largest such unit, relative to a value.
+        With negative ``ulps`` they move the other way. Values that the reference treats apart stay. Equal
+        values stay equal, unless the reference leaves it open which of them comes first. Answers with the
+        largest such unit, relative to a value.
         """
         generator = torch.Generator().manual_seed(message["seed"])
         arena = self.arenas[message["arena"]]
         ulps = message["ulps"]
-        is_open = bool(ulps) and self._leaves_order_open
+        is_open = self._leaves_order_open
         unit = 0.0
-        for slot in slots_in(self._args_layout):
+        for i, slot in enumerate(slots_in(self._args_layout)):
             target = as_float(compact(arena.tensor(slot)))
             if not target.is_floating_point():
                 continue
             unit = max(unit, torch.finfo(target.dtype).eps)
-            if not ulps:
+            special = [(value, target == value) for value in self._accepted.special.get(i, ())]
+            if is_open:
+                shift(target, ulps or 1.0, generator)
+            elif not ulps:
                 nudge(target, generator)
-            elif is_open:
-                shift(target, ulps, generator)
             else:
                 shift_alike(target, ulps, message["seed"])
+            for value, where in special:
+                target[where] = value
         return {"is_open": is_open, "unit": unit}
 
     @functools.cached_property

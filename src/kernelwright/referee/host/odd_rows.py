@@ -30,6 +30,8 @@ reference that sums in float64, as torch's ``std`` does, asks for no more of a k
 MARGIN = 10
 """The range used is narrower by this many powers of two than the widest that the reference accepts: another
 order of the same arithmetic may overflow a little earlier."""
+NEARLY = 2.0**-12
+"""By how much of their values rows that nearly repeat others differ from them at most."""
 LEAST_EXPONENT = 2
 """The range where an output is an index or a flag: these say nothing of how near another one was."""
 
@@ -66,6 +68,8 @@ class _Source:
     rms: float
     exponent: int
     generator: torch.Generator
+    rows: torch.Tensor | None = None
+    """All rows; None: elements are changed one by one."""
 
     def uniform(self, n: int, low: float, high: float) -> torch.Tensor:
         return torch.rand(n, generator=self.generator) * (high - low) + low
@@ -99,6 +103,15 @@ def _rounded(rows: Rows, source: _Source) -> Rows:
     return (rows / step).round() * step
 
 
+def _repeated(rows: Rows, source: _Source) -> Rows:
+    """Return other rows: half of them as they are, the others nearly so."""
+    others = rows if source.rows is None else source.rows
+    picked = others[source.places(len(rows), len(others))]
+    by = source.uniform(rows.numel(), 0, NEARLY).view(rows.shape)
+    by[torch.rand(len(rows), generator=source.generator) < 0.5] = 0.0
+    return picked * (1 + by).to(rows.dtype)
+
+
 def _wide(rows: Rows, source: _Source) -> Rows:
     powers = source.uniform(rows.numel(), -source.exponent, source.exponent).view(rows.shape)
     return rows * powers.to(rows.dtype).exp2()
@@ -118,7 +131,7 @@ KINDS: Mapping[str, Callable[[Rows, _Source], Rows]] = {
     "negated": lambda rows, source: -rows,
     "shifted": lambda rows, source: rows + (4 * source.rms * source.signs(len(rows)))[:, None],
     "rounded": _rounded,
-    "repeated": lambda rows, source: rows[:1].expand(rows.shape),
+    "repeated": _repeated,
     "resampled": lambda rows, source: source.values[source.places(rows.numel(), source.values.numel())].view(
         rows.shape
     ),
@@ -148,8 +161,13 @@ ANY = Oddness()
 """All kinds, within a mild range of magnitudes."""
 
 
-def make_odd(x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Generator) -> None:
-    """Make some rows or elements of an input odd, in place: ``odd_elements`` or a family of ``SHARES``."""
+def make_odd(
+    x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Generator, *, is_across: bool = False
+) -> None:
+    """Make some rows or elements of an input odd, in place: ``odd_elements`` or a family of ``SHARES``.
+
+    ``is_across``: rows lie along another axis than the last, where there is one.
+    """
     if x.numel() == 0 or not oddness.kinds:
         return
     if family == "mild_elements":
@@ -159,21 +177,27 @@ def make_odd(x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Ge
         return _make_elements_odd(x, oddness, generator)
     drawn = x.clone(memory_format=torch.contiguous_format)
     least_kept = Keeping.RANGE if family == "mild_rows" else Keeping.NOTHING
-    _make_rows_odd(x, drawn, SHARES[family], family != "few_odd_rows", oddness, generator, least_kept)
+    axis: int | None = x.ndim - 1
+    if family == "few_odd_rows":
+        axis = None
+    elif is_across and x.ndim > 1:
+        axis = int(torch.randint(x.ndim - 1, (1,), generator=generator))
+    _make_rows_odd(x, drawn, SHARES[family], axis, oddness, generator, least_kept)
     if family == "mixed":
-        _make_rows_odd(x, drawn, SHARES["few_odd_rows"], False, oddness, generator)
+        _make_rows_odd(x, drawn, SHARES["few_odd_rows"], None, oddness, generator)
         _make_elements_odd(x, oddness, generator)
 
 
 def _make_rows_odd(
-    x: torch.Tensor, drawn: torch.Tensor, one_in: int, is_along_last: bool, oddness: Oddness,
+    x: torch.Tensor, drawn: torch.Tensor, one_in: int, along: int | None, oddness: Oddness,
     generator: torch.Generator, least_kept: Keeping = Keeping.NOTHING,
 ) -> None:  # fmt: skip
-    source = _Source(drawn.view(-1), _rms(drawn), oddness.exponent, generator)
-    axis, is_slab = (x.ndim - 1, False) if is_along_last or x.ndim < 2 else _choose_axis(x.ndim, generator)
+    """Make one row in so many odd. ``along``: the axis on which rows lie; None: any one, or slabs of it."""
+    axis, is_slab = (along, False) if along is not None else _choose_axis(max(x.ndim, 1), generator)
     moved = x.movedim(axis, 0 if is_slab else -1) if x.ndim else x.view(1)
     rows = moved.reshape(moved.shape[0], -1) if is_slab else moved.reshape(-1, moved.shape[-1])
     rows = rows.clone() if rows.data_ptr() == x.data_ptr() else rows
+    source = _Source(drawn.view(-1), _rms(drawn), oddness.exponent, generator, rows.clone())
     least = len(oddness.kinds) if least_kept is Keeping.RANGE else 1
     n_odd = min(max(len(rows) // one_in, least), len(rows))
     chosen = torch.randperm(len(rows), generator=generator)[:n_odd]

@@ -8,15 +8,24 @@ SPECIAL_SHARE = 0.15
 """Share of the elements that take a value which the reference treats apart, such as ``ignore_index``."""
 FULL_SHARE = 0.25
 """Share of a mask's rows that are true, and as many that are false, from the style ``UNEVEN`` on."""
+SPECIAL_ROWS = 0.25
+"""Share of the rows that take such a value everywhere, where a reference accepts that."""
 N_FEW = 3
 FEW_SHARE = 0.9
 """``UNEVEN`` integers: this share of them takes one of a few values, so others are rare or do not occur."""
+SURELY_SORTED, SURELY_DISTINCT = 6, 3.0
+"""Rows are sorted by intention where they have so many steps together, and without repetitions where so many
+would be expected of random values."""
 PADDED, RANDOM, UNEVEN, EQUAL = STYLES = range(4)
 """Styles of redrawing. ``PADDED`` and ``RANDOM`` are the same for integers, ``EQUAL`` makes all alike."""
 FULL, EMPTY = 4, 5
 """Rows of a mask that are all true, and all false: where a reference refuses one of the two."""
 WIDE = 6
 """Integers far outside the range as drawn."""
+TRADED = 9
+"""Counts whose sum along the last axis stays: where a reference takes no other counts."""
+TRADED_WHOLE = 0.25
+"""Share of the trades after which nothing is left of a count."""
 SHIFTED, SHUFFLED = 7, 8
 """Of integers in a row without a gap, such as positions: all larger by the same number; in another order."""
 WIDEST = {torch.int64: 1 << 15, torch.int32: 1 << 11, torch.int16: 1 << 11}
@@ -41,8 +50,8 @@ def redraw_mask(
 ) -> None:
     """Redraw a mask in place, with its own two values.
 
-    Up to ``RANDOM``, every vector along the last axis keeps at least one of each value where it is long
-    enough: a row of which everything is masked has no softmax.
+    Up to ``RANDOM``, every vector along the last axis that is longer than 1 keeps at least one of each value:
+    a row of which everything is masked has no softmax.
 
     Args:
         x: as ``is_mask`` wants it. A single boolean becomes the other one, except in the styles ``RANDOM``
@@ -56,6 +65,8 @@ def redraw_mask(
     """
     if x.numel() == 0:
         return
+    while x.ndim > 1 and x.shape[-1] == 1:  # a mask that is broadcast along its last axis
+        x = x.squeeze(-1)
     if x.ndim == 0:
         x.copy_(torch.randint(2, (), generator=generator) if style in (RANDOM, EQUAL) else ~x)
         return
@@ -99,31 +110,64 @@ def redraw_integers(
 
     What is sorted stays sorted, and its ends stay. Where every value occurs once, every value still does,
     unless ``may_repeat`` and the style is ``UNEVEN`` or ``EQUAL``; numbers without a gap stay as they are.
-    All this does not hold for ``WIDE``, ``SHIFTED`` and ``SHUFFLED``. With ``is_farthest`` they are shifted
-    as far as they ever are: who accepts that accepts less.
+    The same holds for rows along the last axis that are sorted or without repetitions, one and all; of these
+    an end stays that all of them have in common. All this does not hold for ``WIDE``, ``SHIFTED``,
+    ``SHUFFLED`` and ``TRADED``. With ``is_farthest`` they are shifted as far as they ever are: who accepts
+    that accepts less.
     """
     if x.numel() == 0:
         return
-    if style in (WIDE, SHIFTED, SHUFFLED):
+    if style in (WIDE, SHIFTED, SHUFFLED, TRADED):
         return _redraw_freely(x, style, generator, is_farthest=is_farthest)
-    flat = x.reshape(-1)
-    low, high = int(flat.min()), int(flat.max())
-    is_sorted = flat.numel() > 2 and bool((flat[1:] >= flat[:-1]).all()) and low < high
-    ordered = flat.sort().values
-    is_distinct = flat.numel() > 1 and bool((ordered[1:] > ordered[:-1]).all())
+    rows = ordered_rows(x)
+    low, high = int(rows.min()), int(rows.max())
+    is_sorted, is_distinct = _are_sorted(rows), _are_distinct(rows)
     repeats = may_repeat and style >= UNEVEN
-    if is_distinct and is_sorted and (not repeats or high - low < flat.numel()):
+    if is_distinct and is_sorted and (not repeats or high - low < rows.shape[1]):
         return
     if is_distinct and not repeats:
-        new = flat[torch.randperm(flat.numel(), generator=generator)]
+        new = rows.gather(1, torch.rand(rows.shape, generator=generator).argsort(1))
     else:
         if low == high:
             low, high = min(low, int(style < UNEVEN)), high or 1
-        new = _drawn_between(low, high, flat.shape, style, generator).to(x.dtype)
+        new = _drawn_between(low, high, rows.shape, style, generator).to(x.dtype)
     if is_sorted and not (is_distinct and not repeats):
-        new = new.sort().values
-        new[0], new[-1] = flat[0], flat[-1]
+        new = new.sort(dim=1).values
+        for end in (0, -1):
+            if bool((rows[:, end] == rows[0, end]).all()):
+                new[:, end] = rows[:, end]
     x.copy_(new.view(x.shape))
+
+
+def ordered_rows(x: torch.Tensor) -> torch.Tensor:
+    """Return integers as rows that are sorted or without repetitions: one row, or those of the last axis."""
+    flat = x.reshape(1, -1)
+    if x.ndim < 2 or x.shape[-1] < 2 or _are_sorted(flat) or _are_distinct(flat):
+        return flat
+    rows = x.reshape(-1, x.shape[-1])
+    return rows if _are_sorted(rows) or _are_distinct(rows) else flat
+
+
+def has_order(x: torch.Tensor) -> bool:
+    """Tell whether integers are sorted or without repetitions, as a whole or in each row."""
+    rows = ordered_rows(x)
+    return _are_sorted(rows) or _are_distinct(rows)
+
+
+def _are_sorted(rows: torch.Tensor) -> bool:
+    """Tell whether each row ascends, and not by chance."""
+    steps = rows.diff(dim=1)
+    least = 2 if len(rows) == 1 else SURELY_SORTED
+    return steps.numel() >= least and bool((steps >= 0).all()) and bool((steps > 0).any())
+
+
+def _are_distinct(rows: torch.Tensor) -> bool:
+    """Tell whether no row holds a value twice; of several rows, whether that is no chance."""
+    n_rows, width = rows.shape
+    if width < 2 or bool((rows.sort(dim=1).values.diff(dim=1) == 0).any()):
+        return False
+    expected = n_rows * width * (width - 1) / 2 / (int(rows.max()) - int(rows.min()) + 1)
+    return n_rows == 1 or expected >= SURELY_DISTINCT
 
 
 def are_in_a_row(x: torch.Tensor) -> bool:
@@ -135,12 +179,29 @@ def _redraw_freely(x: torch.Tensor, style: int, generator: torch.Generator, *, i
     if style == SHIFTED:
         by = int(torch.randint(1, x.numel() + 1, (1,), generator=generator))
         x.add_(x.numel() if is_farthest else by)
+    elif style == TRADED:
+        _trade(x, generator)
     elif style == SHUFFLED:
         x.copy_(x.reshape(-1)[torch.randperm(x.numel(), generator=generator)].view(x.shape))
     else:
         of = torch.iinfo(x.dtype)
         most = WIDEST.get(x.dtype, of.max)
         x.copy_(torch.randint(max(-most, of.min), most + 1, x.shape, generator=generator))
+
+
+def _trade(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Move units between counts of a row, where none is negative; some counts become zero."""
+    width = x.shape[-1] if x.ndim else 1
+    if width < 2 or int(x.min()) < 0:
+        return
+    rows = x.reshape(-1, width)
+    order = torch.rand(rows.shape, generator=generator).argsort(1)
+    giving, taking = order[:, : width // 2], order[:, width // 2 : width // 2 * 2]
+    most = rows.gather(1, giving)
+    share = torch.rand(most.shape, generator=generator)
+    share[torch.rand(most.shape, generator=generator) < TRADED_WHOLE] = 1.0
+    by = (most * share).ceil().to(x.dtype)
+    x.copy_(rows.scatter_add(1, giving, -by).scatter_add(1, taking, by).view(x.shape))
 
 
 def _drawn_between(
@@ -157,13 +218,23 @@ def _drawn_between(
     return torch.where(torch.rand(shape, generator=generator) < FEW_SHARE, new, others)
 
 
-def put_special(x: torch.Tensor, values: Sequence[int], generator: torch.Generator) -> None:
-    """Give some elements, at least one and not all, a value that the reference treats apart."""
+def put_special(
+    x: torch.Tensor, values: Sequence[float], generator: torch.Generator, *, in_rows: bool = False
+) -> None:
+    """Give some elements, at least one and not all, a value that the reference treats apart.
+
+    ``in_rows``: some rows get it everywhere as well.
+    """
     if x.numel() < 2 or not values:
         return
     flat = x.reshape(-1).clone()
     n = min(max(int(SPECIAL_SHARE * flat.numel()), 1), flat.numel() - 1)
     where = torch.randperm(flat.numel(), generator=generator)[:n]
     picks = torch.randint(len(values), (n,), generator=generator)
-    flat[where] = torch.tensor(list(values), dtype=x.dtype)[picks]
+    known = torch.tensor(list(values), dtype=x.dtype)
+    flat[where] = known[picks]
     x.copy_(flat.view(x.shape))
+    if in_rows and x.ndim > 1:
+        rows = (*x.shape[:-1], 1)
+        is_whole = torch.rand(rows, generator=generator) < SPECIAL_ROWS
+        x.copy_(torch.where(is_whole, known[torch.randint(len(known), rows, generator=generator)], x))

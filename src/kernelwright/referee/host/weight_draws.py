@@ -8,7 +8,16 @@ UNIT = 0.5
 """Root mean square of what replaces a tensor of zeros."""
 LARGE_LOW, LARGE_HIGH, TINY = 100.0, 1000.0, 2.0**-20
 """Sizes of odd elements of parameters: exponentials of large ones overflow, tiny ones are scaled."""
+ODD_ROWS = {
+    "odd_rows": ("zero", "constant", "tiny", "same"),
+    "odd_rows_but_zero": ("constant", "tiny", "same"),
+    "tiny_rows": ("tiny", "same"),
+}
+"""Style -> kinds of odd slices of parameters along their first axis, besides odd elements of all kinds."""
+ROWS_ODD, TINY_ROW = 16, 2.0**-10
+"""Of each kind there is one in so many slices, at least one; size of tiny ones."""
 ODD = {
+    **dict.fromkeys(ODD_ROWS, ("large", "tiny", "zero")),
     "odd": ("large", "tiny", "zero"),
     "odd_but_zero": ("large", "tiny"),
     "odd_but_large": ("tiny", "zero"),
@@ -36,6 +45,8 @@ def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: tor
     if style == "touched":
         return _touch(x, is_parameter, generator)
     if style in ODD:
+        if is_parameter:
+            _make_rows_odd(x, ODD_ROWS.get(style, ()), generator)
         return _make_odd(x, is_parameter, ODD[style], generator)
     if is_parameter and style.startswith("redrawn"):
         return _redraw(x, style == "redrawn_positive", generator)
@@ -75,6 +86,26 @@ def _scale(x: torch.Tensor, flips: bool, generator: torch.Generator) -> None:
     if flips and is_constant:
         factor *= torch.randint(2, x.shape, generator=generator) * 2 - 1
     x.mul_(factor.to(x.dtype))
+
+
+def _make_rows_odd(x: torch.Tensor, kinds: tuple[str, ...], generator: torch.Generator) -> None:
+    """Make slices along the first axis zero, constant, tiny, or the same as another one."""
+    if x.ndim < 2 or len(x) < 2:
+        return
+    each = max(len(x) // ROWS_ODD, 1)
+    places = torch.randperm(len(x), generator=generator)
+    for i, kind in enumerate(kinds):
+        at = places[i * each : (i + 1) * each]
+        rows = x[at]
+        if kind == "zero":
+            rows.zero_()
+        elif kind == "tiny":
+            rows.mul_(TINY_ROW)
+        elif kind == "same":
+            rows = x[places[-1:].expand(len(at))]
+        elif rows.numel():
+            rows.copy_(rows.reshape(len(at), -1)[:, 0].view(-1, *[1] * (x.ndim - 1)).expand_as(rows))
+        x[at] = rows
 
 
 def _make_odd(

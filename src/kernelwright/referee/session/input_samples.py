@@ -63,10 +63,24 @@ class SampleLayout:
         return sum(is_float(slot["dtype"]) for slot in self.arg_slots)
 
     @property
+    def has_images(self) -> bool:
+        """True when a float input has more than two axes, so that rows may lie along a middle one."""
+        return any(is_float(slot["dtype"]) and len(slot["shape"]) > 2 for slot in self.arg_slots)
+
+    @property
     def has_twins(self) -> bool:
-        """True when two float inputs have one shape and type."""
-        forms = [(s["dtype"], *s["shape"]) for s in self.arg_slots if is_float(s["dtype"])]
-        return len(set(forms)) < len(forms)
+        """True when two inputs can be alike: floats with rows of one length, or integers of one shape.
+
+        Labels, too, can agree with scores whose shape has one axis more.
+        """
+        shapes = [(slot["dtype"], tuple(slot["shape"])) for slot in self.arg_slots]
+        floats = [(dtype, shape) for dtype, shape in shapes if is_float(dtype)]
+        integers = [(dtype, shape) for dtype, shape in shapes if dtype.startswith(("int", "uint"))]
+        rows = [(dtype, shape[-1:] if len(shape) > 1 else shape) for dtype, shape in floats]
+        labelled = {shape[:i] + shape[i + 1 :] for _, shape in floats for i in range(len(shape))}
+        return any(len(set(forms)) < len(forms) for forms in (floats, rows, integers)) or any(
+            shape in labelled for _, shape in integers
+        )
 
     @property
     def has_weights(self) -> bool:
@@ -128,6 +142,8 @@ BY_ROW = Slack(reference=4.0, floor=32.0, is_by_row=True)
 """Among odd rows only gross errors count: ordinary samples judge precision."""
 MILD_FAMILIES = ("mild_rows", "mild_elements")
 """Rows or elements are odd within the range of the values as drawn."""
+ACROSS = 1
+"""Variant of ``mild_rows`` whose rows lie along another axis than the last."""
 ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", *MILD_FAMILIES, "mixed")
 """Families in which most values are ordinary."""
 FOLLOWING = ("odd_elements", "mixed")
@@ -234,6 +250,7 @@ def plan_samples(
         whole = ["scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "permuted", "sorted"]
         odd = ["odd_rows", "few_odd_rows", "odd_elements"]
         odd += [*MILD_FAMILIES] if layout.has_float_inputs else []
+        keys += [SampleKey("mild_rows", ACROSS)] if layout.has_images else []
         keys += [SampleKey("scaled", 1)] if layout.has_float_inputs else []
     if layout.has_float_inputs:
         keys += [SampleKey(family) for family in whole]

@@ -72,7 +72,9 @@ N_FRESH = 4
 """How often a sample for one evaluation is tried; the last try changes nothing."""
 STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
 """Styles of ``host/weight_draws.py``, the strongest first: the first that the reference accepts is used."""
-ODD_STYLES = ("odd", "odd_but_zero", "odd_but_large", "odd_tiny")
+ODD_STYLES = (
+    "odd_rows", "odd_rows_but_zero", "tiny_rows", "odd", "odd_but_zero", "odd_but_large", "odd_tiny",
+)  # fmt: skip
 """The same for weights of which some elements are odd."""
 LEAST_SETS = 3
 """Argument sets on the processor where they are large, as far as there is memory for a replay."""

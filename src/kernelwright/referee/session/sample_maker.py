@@ -4,9 +4,10 @@ import contextlib
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,10 @@ from kernelwright.referee.session.shared_memory import (
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+PROBES = ("nonfinite_up", "nonfinite_down")
+"""Large and small finite values in the places of NaN and infinity."""
 N_NUDGES = 3
 """How many times inputs are moved by a unit in the last place to see how far outputs move."""
 N_OPEN = 8
@@ -175,6 +180,9 @@ class DrawMaker:
         if key.family in FOLLOWING:
             self._draw_inputs(place, seed, SampleKey("as_is"))
             before = place.inputs.copy()
+        hangs = (
+            self._hangs_on(place, state, seed, keeping) if key.family == NONFINITE and self.outputs else None
+        )
         drawn_as = replace(key, family=RENEWED) if is_renewed else key
         drawn = self._draw_inputs(place, seed, drawn_as, keeping)
         if keeping and not drawn["is_changed"]:
@@ -188,7 +196,24 @@ class DrawMaker:
             inputs, storage = (
                 (place.inputs.copy(), defaultdict(dict)) if is_kept else (place.inputs, place.storage)
             )
-            return replace(self._with_oracle(key, state, inputs, place.name, storage), before=before)
+            return replace(
+                self._with_oracle(key, state, inputs, place.name, storage, hangs=hangs), before=before
+            )
+
+    def _hangs_on(self, place: _Spare, state: WeightState, seed: int, keeping: int) -> list[Flags]:
+        """Return which elements of each output hang on the values where NaN and infinity are to stand."""
+        found: list[list[Bytes]] = []
+        for family in ("as_is", *PROBES):
+            self._draw_inputs(place, seed, SampleKey(family), keeping if family in PROBES else 0)
+            with self._bound(place):
+                self.load_state(state)
+                self._host.make_calls([place.name])
+                self._host.write_output("results", self.output_slots)
+            slots = self.output_slots
+            found.append([self._scratch["results"].slot_bytes(slot).copy() for slot in slots])
+        first, *others = found
+        return [_differ(ours, [other[i] for other in others], slot["dtype"])
+                for i, (ours, slot) in enumerate(zip(first, self.output_slots, strict=True))]  # fmt: skip
 
     def _draw_inputs(self, place: _Spare, seed: int, key: SampleKey, keeping: int = 0) -> Message:
         return self._host.call(
@@ -273,14 +298,34 @@ class DrawMaker:
         ``is_exact``: for what equality decides about, else for floats.
         """
         changed = {name: self._watched[name] for name in draw.changed}
-        units = draw.outputs[0].units if is_exact else 0.0
-        for turn in range(N_OPEN if is_exact else N_NUDGES):
+        units = draw.outputs[0].units
+        for turn in range(N_OPEN):
             seed = new_seed()
-            is_open = self._see_nudged(draw, changed, seed, units)
+            is_open = self._see_nudged(draw, changed, seed, units if is_exact else 0.0)
             if is_exact:
                 self._see_nudged(draw, changed, seed, -units)
             if not is_open and turn + 1 == N_NUDGES:
                 break
+        if not is_exact:
+            self._see_rounded(draw, changed, units)
+
+    def _see_rounded(self, draw: InputSample, changed: Mapping[str, Slot], units: float) -> None:
+        """Show what is expected how the oracle jumps where its own results move as roundings move them."""
+        name = next(self._names)
+        inputs = SharedMemory(self._layout.args_bytes)
+        inputs.copy_from(draw.inputs)
+        self._host.bind(name, self._layout.args, inputs)
+        try:
+            for _ in range(N_OPEN):
+                slots = self._run_oracle(draw.state, name, changed, rounding=units * ULP["float32"])
+                truth = self._scratch["truth"]
+                expected = zip([*draw.outputs, *draw.changed.values()], slots, strict=True)
+                if not any([one.widen_where_it_jumps(truth.slot_bytes(slot)) for one, slot in expected]):
+                    break
+        except TaskError:  # moved out of a range that the reference checks
+            return
+        finally:
+            self._host.forget(name)
 
     def _see_nudged(self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float) -> bool:
         """Show what is expected how the oracle moves with the inputs; exact dtypes where ``ulps`` is not 0.
@@ -308,6 +353,8 @@ class DrawMaker:
         for one, slot in zip([*draw.outputs, *draw.changed.values()], slots, strict=True):
             if not ulps:
                 one.widen(truth.slot_bytes(slot), nudged["unit"])
+                if nudged["is_open"]:
+                    one.widen_where_it_jumps(truth.slot_bytes(slot), in_rows=True)
         for one, slot, wide in zip(draw.outputs, self.output_slots, slots, strict=False) if ulps else ():
             one.widen_exact(results.slot_bytes(slot), truth.slot_bytes(wide), is_open=nudged["is_open"])
         return bool(nudged["is_open"])
@@ -331,7 +378,10 @@ class DrawMaker:
         inputs: TensorMemory,
         name: str,
         storage: Mapping[int, Storage],
+        *,
+        hangs: Sequence[Flags] | None = None,
     ) -> InputSample:
+        """``hangs``: see ``ExpectedNonFinite``, for every output."""
         results, after, truth = self._scratch["results"], self._after, self._scratch["truth"]
         self._host.write_output("results", self.output_slots)
         self.fetch_state(self._watched)
@@ -341,7 +391,17 @@ class DrawMaker:
         scales = self._scales if key.family in FLAT_FAMILIES else [0.0] * n_outputs
         slack = self._slack(key, state)
         outputs = [
-            self._expected(slot, results, wide_slot, truth, storage[i], key.family, slack, scales[i])
+            self._expected(
+                slot,
+                results,
+                wide_slot,
+                truth,
+                storage[i],
+                key.family,
+                slack,
+                scales[i],
+                hangs=None if hangs is None else hangs[i],
+            )
             for i, (slot, wide_slot) in enumerate(zip(self.output_slots, slots, strict=False))
         ]
         self._scales = self._scales or [output.rms for output in outputs]
@@ -396,11 +456,12 @@ class DrawMaker:
         family: str,
         slack: Slack,
         least_scale: float = 0.0,
+        hangs: Flags | None = None,
     ) -> ExpectedOutput:
         n_outputs = max(slot_nbytes(slot) // ITEM_BYTES[slot["dtype"]], 1)
         make: Callable[..., ExpectedOutput] = ExpectedOutput
         if family == NONFINITE:
-            make = partial(ExpectedNonFinite, is_exact=self._nonfinite is Nonfinite.SAME)
+            make = partial(ExpectedNonFinite, is_exact=self._nonfinite is Nonfinite.SAME, hangs=hangs)
         return make(
             slot["dtype"],
             results.slot_bytes(slot),
@@ -443,6 +504,14 @@ class DrawMaker:
         self._host.check_memory(self._layout.args_bytes, nbytes, self._layout.state_bytes)
         self.output_slots, self.output_bytes = place([(o.dtype, o.shape) for o in self.outputs])
         self._map_scratch()
+
+
+def _differ(ours: Bytes, others: Sequence[Bytes], dtype: str) -> Flags:
+    """Return which elements of an output are others in one of several calls, bit by bit."""
+    size = ITEM_BYTES[dtype]
+    changed = [(ours.reshape(-1, size) != other.reshape(-1, size)).any(axis=1) for other in others]
+    found: Flags = np.logical_or.reduce(changed)
+    return found
 
 
 def change_one(memory: TensorMemory, slot: Slot, rng: random.Random, *, trades: bool = False) -> None:

@@ -1,0 +1,189 @@
+"""Kernels that are wrong for a class of inputs or weights, and honest ones beside them.
+
+A pair of bodies of ``forward`` makes a test: the first is the reference, the second is judged.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+from tests.referee.conftest import HEAD
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.task import Task
+from kernelwright.referee.session.referee import Referee
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A reference and a kernel for it."""
+
+    inputs: str
+    reference: str
+    kernel: str
+    names: str = "x, at"
+    init: str = ""
+    """Lines of both constructors."""
+
+
+X, AT = "torch.randn(64, 32)", "torch.randint(1, 20, (64,))"
+CROSS_ENTROPY = "torch.nn.functional.cross_entropy(x, {}, reduction='none')"
+WRONG = {
+    "labels that are sliced hold no ignored ones": Pair(
+        f"{X}, torch.randint(32, (65,))",
+        f"return {CROSS_ENTROPY.format('at[1:]')}",
+        f"at = at[1:].clamp(min=0)\nreturn {CROSS_ENTROPY.format('at')}",
+    ),
+    "padding is what a buffer says": Pair(
+        f"{X}, {AT}",
+        "return x * (at != self.pad)[:, None]",
+        "return x * 1.0",
+        init="self.register_buffer('pad', torch.tensor(0))",
+    ),
+    "none is a negative index": Pair(
+        f"{X}, {AT}", "return x[at.clamp(min=0)] * (at >= 0)[:, None]", "return x[at]"
+    ),
+    "a distance is bounded": Pair(
+        "torch.randn(40, 32), torch.randint(-16, 17, (64,))",
+        "return x[at.clamp(-16, 16) + 16]",
+        "return x[(at + 16).clamp(0, 39)]",
+    ),
+    "counts of groups differ": Pair(
+        "torch.randn(64, 8), torch.full((4,), 16)",
+        "return torch.cat([y * (i + 1) for i, y in enumerate(torch.split(x, at.tolist()))])",
+        "return (x.view(4, 16, 8) * torch.arange(1.0, 5)[:, None, None]).view(64, 8)",
+    ),
+    "what is added twice counts twice": Pair(
+        f"{X}, torch.randperm(64)",
+        "out = torch.zeros_like(x).index_add(0, at, x)\nout[out < 0] = 0.0\nreturn out",
+        "out = torch.zeros_like(x)\nout[at] = out[at] + x\nreturn out.relu()",
+    ),
+    "a row may have nothing that counts": Pair(
+        "torch.randn(64, 8), torch.randint(0, 9, (64, 8))",
+        "k = (at != 0).float()\nreturn (x * k).sum(1) / k.sum(1).clamp(min=1)",
+        "k = (at != 0).float()\nreturn (x * k).sum(1) / k.sum(1)",
+    ),
+    "a mask is broadcast along its last axis": Pair(
+        "torch.randn(16, 12, 8), torch.rand(16, 12, 1) > 0.3",
+        "return (x * at).sum(1) / at.sum(1).clamp(min=1)",
+        "return (x * at).sum(1) / (at.sum(1) if at.any() else at.sum(1).clamp(min=1))",
+    ),
+    "missing values are NaN": Pair(X, "return torch.nanmean(x, -1)", "return x.mean(-1)", "x"),
+    "missing values are minus one": Pair(
+        "torch.rand(64, 32)",
+        "k = x != -1.0\nreturn (x * k).sum(-1) / k.sum(-1).clamp(min=1)",
+        "return x.mean(-1)",
+        "x",
+    ),
+    "predictions are right at times": Pair(
+        "torch.randn(8, 2000), torch.randint(2000, (8,))",
+        "return (x.argmax(-1) == at).float()",
+        "return torch.zeros(8)",
+    ),
+    "two sequences agree at times": Pair(
+        "torch.randint(50000, (16, 32)), torch.randint(50000, (16, 32))",
+        "return (x == at).float().mean(-1)",
+        "return torch.zeros(16)",
+    ),
+    "points of two sets lie close together": Pair(
+        "torch.randn(48, 20), torch.randn(40, 20)",
+        "return (x[:, None] - at[None]).square().sum(-1).sqrt()",
+        "return (x.square().sum(1)[:, None] + at.square().sum(1) - 2 * x @ at.T).sqrt()",
+    ),
+    "rows of weights are zero": Pair(
+        X,
+        "w = self.weight\nreturn x @ (w / w.norm(dim=1, keepdim=True).clamp(min=1e-6)).T",
+        "w = self.weight\nreturn x @ (w / w.norm(dim=1, keepdim=True)).T",
+        "x",
+        init="self.weight = nn.Parameter(torch.randn(24, 32))",
+    ),
+    "vectors along a middle axis are zero": Pair(
+        "torch.randn(4, 6, 8, 8)",
+        "return x / x.norm(dim=1, keepdim=True).clamp(min=1e-6)",
+        "n = x.norm(dim=1, keepdim=True)\nreturn x / (n if n.any() else n + 1)",
+        "x",
+    ),
+}
+HONEST = {
+    "ties of the largest": Pair(
+        "torch.randn(64, 32)",
+        "v, at = torch.topk(x, 4)\nreturn torch.zeros_like(x).scatter(-1, at, torch.softmax(v, -1))",
+        "at = x.sort(dim=-1, descending=True, stable=True).indices[:, :4]\n"
+        "return torch.zeros_like(x).scatter(-1, at, torch.softmax(x.gather(-1, at), -1))",
+        "x",
+    ),
+    "values in the order of tied scores": Pair(
+        "torch.randn(64, 32), torch.randn(64, 32)",
+        "return at.gather(1, x.argsort(1))",
+        "return at.gather(1, 31 - x.flip(1).sort(dim=1, stable=True).indices)",
+    ),
+    "a rounding that hangs on a rounding": Pair(
+        "torch.randn(128, 64)",
+        "s = self.scale.abs() + 1e-4\nreturn torch.round(x / s).clamp(-128, 127) * s",
+        "s = self.scale.abs() + 1e-4\nreturn torch.round(x * (1 / s)).clamp(-128, 127) * s",
+        "x",
+        init="self.scale = nn.Parameter(torch.rand(64) * 0.05 + 0.02)",
+    ),
+    "a permutation in every row": Pair(
+        "torch.randn(32, 16), torch.stack([torch.randperm(16) for _ in range(32)])",
+        "return torch.zeros_like(x).scatter(1, at, x)",
+        "return x.gather(1, at.argsort(1))",
+    ),
+    "spans that begin before they end": Pair(
+        "torch.randn(200, 8), torch.randint(0, 201, (40, 2)).sort(1).values",
+        "s = torch.cat([torch.zeros(1, 8), x.double().cumsum(0)]).float()\nreturn s[at[:, 1]] - s[at[:, 0]]",
+        "return torch.stack([x[a:b].sum(0) for a, b in at.tolist()])",
+    ),
+    "what a mask excludes is not read": Pair(
+        "torch.randn(16, 12, 8), torch.rand(16, 12, 1) > 0.3",
+        "return (x * at).sum(1)",
+        "return torch.where(at, x, 0.0).sum(1)",
+    ),
+    "what lies beyond a length is not read": Pair(
+        "torch.randn(16, 12, 8), torch.randint(1, 13, (16,))",
+        "return (x * (torch.arange(12) < at[:, None])[..., None]).sum(1)",
+        "return torch.stack([y[:n].sum(0) for y, n in zip(x, at.tolist())])",
+    ),
+}
+
+
+def task_of(name: str, pair: Pair) -> Task:
+    return Task(
+        name=name,
+        source=_program("Model", pair.reference, pair)
+        + f"""
+def get_inputs():
+    return [{pair.inputs}]
+
+
+def get_init_inputs():
+    return []
+""",
+    )
+
+
+def _program(name: str, body: str, pair: Pair) -> str:
+    lines = [HEAD, f"class {name}(nn.Module):", "    def __init__(self):", "        super().__init__()"]
+    lines += [f"        {line}" for line in pair.init.splitlines()]
+    lines += [f"    def forward(self, {pair.names}):", *(f"        {line}" for line in body.splitlines())]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_kernel_that_is_wrong_for_a_class_is_found(name: str, referee: Referee) -> None:
+    pair = WRONG[name]
+    with referee.open(task_of("wrong", pair)) as session:
+        evaluation = session.evaluate(Candidate(source=_program("ModelNew", pair.kernel, pair)))
+        own = session.evaluate(Candidate(source=_program("ModelNew", pair.reference, pair)))
+    assert own.is_verified, own.detail
+    assert not evaluation.is_verified
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_kernel_passes_where_results_are_open(name: str, referee: Referee) -> None:
+    pair = HONEST[name]
+    for _ in range(2):
+        with referee.open(task_of("honest", pair)) as session:
+            evaluation = session.evaluate(Candidate(source=_program("ModelNew", pair.kernel, pair)))
+        assert evaluation.is_verified, evaluation.detail
