@@ -30,6 +30,7 @@ from kernelwright.referee.host.redrawn import (
     SHIFTED,
     SHUFFLED,
     STYLES,
+    TRADED,
     UNEVEN,
     WIDE,
     put_special,
@@ -214,6 +215,59 @@ def test_a_permutation_repeats_only_where_it_may(may_repeat: bool, is_permutatio
     assert (len(set(order.tolist())) == 64) is is_permutation
 
 
+ROWS = {
+    "spans": lambda: torch.randint(0, 50, (40, 2), generator=generator(1)).sort(1).values,
+    "offsets": lambda: torch.cat(
+        [
+            torch.zeros(8, 1),
+            torch.rand(8, 5, generator=generator(1)).mul(30).sort(1).values,
+            torch.full((8, 1), 30),
+        ],
+        1,
+    ).long(),
+    "permutations": lambda: torch.stack([torch.randperm(12, generator=generator(n)) for n in range(9)]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("style", STYLES)
+def test_rows_keep_their_order_and_what_occurs_once_in_each(name: str, style: int) -> None:
+    drawn = ROWS[name]()
+    moved = drawn.clone()
+    redraw_integers(moved, generator(20 + style), style, may_repeat=name != "permutations")
+    assert not torch.equal(moved, drawn) and int(moved.min()) >= 0 and int(moved.max()) <= int(drawn.max())
+    if name == "permutations":
+        assert torch.equal(moved.sort(1).values, drawn.sort(1).values)
+    else:
+        assert bool((moved.diff(dim=1) >= 0).all())
+    if name == "offsets":
+        assert torch.equal(moved[:, [0, -1]], drawn[:, [0, -1]])
+
+
+def test_random_rows_are_no_permutations_and_no_spans() -> None:
+    labels = torch.randint(50000, (64, 8), generator=generator(1))
+    redraw_integers(labels, generator(2), EQUAL, may_repeat=True)
+    assert len(set(labels.flatten().tolist())) == 1
+
+
+@given(counts=st.lists(st.integers(0, 40), min_size=2, max_size=9), seed=st.integers(0, 99))
+def test_counts_trade_units_and_keep_their_sum(counts: list[int], seed: int) -> None:
+    moved = torch.tensor(counts)
+    redraw_integers(moved, generator(seed), TRADED)
+    assert int(moved.min()) >= 0 and int(moved.sum()) == sum(counts)
+
+
+def test_counts_that_must_add_up_are_traded() -> None:
+    x, counts = torch.randn(64, 4), torch.full((4,), 16)
+    accepted = ask(
+        lambda x, n: torch.cat([y * i for i, y in enumerate(torch.split(x, n.tolist()))]), x, counts
+    )
+    assert accepted.redrawn == {1: {TRADED}}
+    moved = [x, counts.clone()]
+    change_sample(moved, "odd_rows", 0, Keeping.NOTHING, generator(), accepted)
+    assert int(moved[1].sum()) == 64 and len(set(moved[1].tolist())) > 1
+
+
 def test_lengths_that_are_all_full_are_also_short() -> None:
     for style, least in ((RANDOM, 1), (UNEVEN, 0)):
         lengths = torch.full((64,), 9)
@@ -338,6 +392,64 @@ def test_labels_take_the_index_that_a_loss_ignores() -> None:
     scores, labels = torch.randn(32, 7), torch.randint(7, (32,))
     accepted = ask(torch.nn.functional.cross_entropy, scores, labels)
     assert accepted.special == {1: [-100]} and 1 in accepted.redrawn
+
+
+@pytest.mark.parametrize(
+    ("reference", "special"),
+    [
+        (lambda x, at: x * (at[1:] != 3)[:, None], {1: [3]}),
+        (lambda x, at: x * (at.flip(0)[1:] == torch.tensor(3))[:, None], {1: [3]}),
+        (lambda x, at: x * (torch.cat([at, at])[:8] < 2)[:, None], {1: [1]}),
+        (lambda x, at: x * at.clamp(min=1)[1:, None], {1: [0]}),
+        (lambda x, at: x * (at[1:] + 1 != 3)[:, None], {}),
+        (lambda x, at: x.where(x != -1.0, 0.0), {0: [-1.0]}),
+        (lambda x, at: x.where(x > 0.1, 0.0), {}),  # float32 does not hold it
+    ],
+)
+def test_values_that_are_treated_apart_are_followed(reference: object, special: object) -> None:
+    assert ask(reference, torch.rand(8, 3) + 5, torch.full((9,), 9)).special == special
+
+
+def test_whole_rows_are_special_where_that_is_accepted() -> None:
+    x, at = torch.randn(16, 8), torch.randint(1, 9, (16, 8))
+
+    def mean(x: torch.Tensor, at: torch.Tensor, least: int) -> torch.Tensor:
+        kept = at != 0
+        return (x * kept).sum(1) / kept.sum(1).clamp(min=least)
+
+    safe, unsafe = (ask(lambda x, at, n=n: mean(x, at, n), x, at) for n in (1, 0))
+    assert (safe.special_rows, unsafe.special_rows) == ({1}, set()) and safe.special == unsafe.special
+    moved = [x.clone(), at.clone()]
+    change_sample(moved, "mild_rows", 0, Keeping.NOTHING, generator(), safe)
+    assert 0 < int((moved[1] == 0).all(1).sum()) < 12
+
+
+def test_labels_hit_and_sequences_agree() -> None:
+    scores, labels = torch.randn(64, 100), torch.randint(100, (64,))
+    accepted = ask(lambda x, at: (x.argmax(-1) == at).float(), scores, labels)
+    moved = [scores.clone(), labels.clone()]
+    change_sample(moved, "alike", 0, Keeping.NOTHING, generator(), accepted)
+    assert 10 < int((moved[0].argmax(-1) == moved[1]).sum()) < 54
+    two = [torch.randint(999, (8, 16)) for _ in range(2)]
+    accepted = ask(lambda a, b: (a == b).float(), *two)
+    change_sample(two, "alike", 0, Keeping.NOTHING, generator(), accepted)
+    assert 30 < int((two[0] == two[1]).sum()) < 98
+
+
+def test_rows_of_another_number_are_alike_too() -> None:
+    few, many = torch.randn(5, 8), torch.randn(12, 8)
+    change_sample([few, many], "alike", 0, Keeping.NOTHING, generator(), AcceptedInputs())
+    assert torch.allclose(many, few[torch.arange(12) % 5], rtol=1e-3)
+    assert 0 < int((many == few[torch.arange(12) % 5]).all(1).sum()) < 12
+
+
+def test_slices_of_weights_are_zero_constant_tiny_and_the_same() -> None:
+    weight = torch.randn(64, 8, generator=generator())
+    change_state(weight, True, "odd_rows", generator(3))
+    sizes = weight.abs().amax(1)
+    assert int((sizes == 0).sum()) >= 3 and int(((sizes > 0) & (sizes < 0.01)).sum()) >= 3
+    assert int((weight.diff(dim=1) == 0).all(1).sum()) >= 7
+    assert len({tuple(row) for row in weight.tolist()}) < 58
 
 
 def test_values_that_a_reference_compares_with_are_tried() -> None:

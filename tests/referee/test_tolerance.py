@@ -321,3 +321,43 @@ def test_where_reference_and_oracle_differ_in_being_finite_nothing_is_asked() ->
         policy=TolerancePolicy.STRICT, inputs_per_output=1, slack=BY_ROW, width=2,
     )  # fmt: skip
     assert expected.judge(np.array([1.0, 7.0], np.float32).view(np.uint8)).is_close
+
+
+def test_an_output_that_no_finite_value_changes_may_be_finite_or_not() -> None:
+    """The reference multiplies by zero what a mask excludes; whoever does not read it gets no NaN."""
+    reference = np.array([np.nan, np.nan, 3.0], np.float32)
+    expected = ExpectedNonFinite(
+        "float32", reference.view(np.uint8), reference.astype(np.float64).view(np.uint8), is_exact=False,
+        policy=TolerancePolicy.STRICT, inputs_per_output=1, slack=BY_ROW, width=3,
+        hangs=np.array([True, False, False]),
+    )  # fmt: skip
+    closeness = {
+        (np.nan, 7.0, 3.0): True,
+        (np.nan, np.nan, 3.0): True,
+        (7.0, np.nan, 3.0): False,
+        (np.nan, 7.0, np.nan): False,
+        (np.nan, 7.0, 4.0): False,
+    }
+    for values, is_close in closeness.items():
+        assert expected.judge(np.array(values, np.float32).view(np.uint8)).is_close is is_close
+
+
+def test_an_element_that_jumps_may_do_so_and_what_moves_by_roundings_is_judged_as_ever() -> None:
+    truth = np.array([1.0, 2.0, 3.0, 4.0])
+    expected = expect(truth.astype(np.float32), truth)
+    assert not expected.widen_where_it_jumps(_raw(truth * (1 + 2.0**-22)))
+    assert expected.widen_where_it_jumps(_raw(np.array([1.0, 2.5, 3.00001, 4.0])))
+    for values, is_close in (([1, 2.5, 3, 4], True), ([1, 2.6, 3, 4], False), ([1, 2, 3.0001, 4], False)):
+        assert expected.judge(_raw(np.array(values, np.float32))).is_close is is_close
+
+
+def test_in_a_row_of_open_order_each_element_may_be_what_any_of_them_is() -> None:
+    truth = np.array([1.0, 1.0, 0.0, 0.0, 5.0, 6.0, 7.0, 8.0])
+    expected = by_row(truth.astype(np.float32), truth, 4)
+    expected.widen_where_it_jumps(_raw(np.array([0.0, 1.0, 1.0, 0.0, 5.0, 6.0, 7.0, 8.0])), in_rows=True)
+    for first, second, is_close in (
+        ([0, 0, 1, 1], [5, 6, 7, 8], True),
+        ([0, 0, 3, 1], [5, 6, 7, 8], False),
+        ([1, 1, 0, 0], [6, 5, 7, 8], False),
+    ):
+        assert expected.judge(_raw(np.array([*first, *second], np.float32))).is_close is is_close

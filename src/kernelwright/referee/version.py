@@ -21,6 +21,6 @@ that are not constant. They turn verdicts of wrong kernels only, and should move
 which is not measured. Integers that hang on roundings, such as which code is nearest, are no longer found
 wrong. Values that a reference treats apart are followed through slices and found beside bounds, whole rows
 get them, labels agree with scores, slices of weights are odd, and NaN is tried where it is handled; what is
-sorted by row stays so, ties and roundings count for floats, and what a mask excludes need not be read. The next
-full measurement raises the number.
+sorted by row stays so, ties and roundings count for floats, and what a mask excludes need not be read. The
+next full measurement raises the number.
 """
