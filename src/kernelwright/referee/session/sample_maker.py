@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.referee.checks.tolerance import (
+    COMPLEX_PARTS,
     EVEN,
     ULP,
     ExpectedNonFinite,
@@ -200,20 +201,27 @@ class DrawMaker:
                 self._with_oracle(key, state, inputs, place.name, storage, hangs=hangs), before=before
             )
 
-    def _hangs_on(self, place: _Spare, state: WeightState, seed: int, keeping: int) -> list[Flags]:
-        """Return which elements of each output hang on the values where NaN and infinity are to stand."""
+    def _hangs_on(self, place: _Spare, state: WeightState, seed: int, keeping: int) -> list[Flags] | None:
+        """Return which elements of each output hang on the values where NaN and infinity are to stand.
+
+        None: the reference refuses other values there.
+        """
         found: list[list[Bytes]] = []
+        slots = self.output_slots
         for family in ("as_is", *PROBES):
             self._draw_inputs(place, seed, SampleKey(family), keeping if family in PROBES else 0)
             with self._bound(place):
                 self.load_state(state)
-                self._host.make_calls([place.name])
-                self._host.write_output("results", self.output_slots)
-            slots = self.output_slots
+                try:
+                    self._host.make_calls([place.name])
+                except TaskError:
+                    return None
+                self._host.write_output("results", slots)
             found.append([self._scratch["results"].slot_bytes(slot).copy() for slot in slots])
-        first, *others = found
-        return [_differ(ours, [other[i] for other in others], slot["dtype"])
-                for i, (ours, slot) in enumerate(zip(first, self.output_slots, strict=True))]  # fmt: skip
+        return [
+            _differ(first, others, slot["dtype"])
+            for slot, (first, *others) in zip(slots, zip(*found, strict=True), strict=True)
+        ]
 
     def _draw_inputs(self, place: _Spare, seed: int, key: SampleKey, keeping: int = 0) -> Message:
         return self._host.call(
@@ -507,8 +515,8 @@ class DrawMaker:
 
 
 def _differ(ours: Bytes, others: Sequence[Bytes], dtype: str) -> Flags:
-    """Return which elements of an output are others in one of several calls, bit by bit."""
-    size = ITEM_BYTES[dtype]
+    """Return which numbers, or parts of complex ones, are others in one of several calls, bit by bit."""
+    size = ITEM_BYTES[COMPLEX_PARTS.get(dtype, dtype)]
     changed = [(ours.reshape(-1, size) != other.reshape(-1, size)).any(axis=1) for other in others]
     found: Flags = np.logical_or.reduce(changed)
     return found
