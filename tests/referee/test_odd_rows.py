@@ -443,6 +443,13 @@ def test_rows_of_another_number_are_alike_too() -> None:
     assert 0 < int((many == few[torch.arange(12) % 5]).all(1).sum()) < 12
 
 
+def test_rows_are_like_codes_where_no_other_input_has_such_rows() -> None:
+    x, codes = torch.randn(64, 8), torch.randn(5, 8)
+    change_sample([x], "alike", 0, Keeping.NOTHING, generator(), AcceptedInputs(), [torch.randn(5, 9), codes])
+    nearest = torch.cdist(x, codes).min(1).values
+    assert 16 < int((nearest < 1e-3).sum()) < 48 and 5 < int((x[:, None] == codes).all(-1).any(1).sum()) < 30
+
+
 def test_slices_of_weights_are_zero_constant_tiny_and_the_same() -> None:
     weight = torch.randn(64, 8, generator=generator())
     change_state(weight, True, "odd_rows", generator(3))

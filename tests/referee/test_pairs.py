@@ -91,6 +91,13 @@ WRONG = {
         "return (x[:, None] - at[None]).square().sum(-1).sqrt()",
         "return (x.square().sum(1)[:, None] + at.square().sum(1) - 2 * x @ at.T).sqrt()",
     ),
+    "points lie close to codes": Pair(
+        "torch.randn(48, 20)",
+        "return (x[:, None] - self.codes[None]).square().sum(-1).sqrt()",
+        "c = self.codes\nreturn (x.square().sum(1)[:, None] + c.square().sum(1) - 2 * x @ c.T).sqrt()",
+        "x",
+        init="self.codes = nn.Parameter(torch.randn(30, 20))",
+    ),
     "rows of weights are zero": Pair(
         X,
         "w = self.weight\nreturn x @ (w / w.norm(dim=1, keepdim=True).clamp(min=1e-6)).T",

@@ -43,6 +43,7 @@ BEYOND = frozenset({"odd_elements", "mixed"})
 """Families in which integers leave the range as drawn, where the reference takes them as numbers."""
 INSTEAD = frozenset({FULL, EMPTY, SHIFTED, SHUFFLED, TRADED})
 """Styles that are taken where a reference refuses the family's own."""
+ALIKE = "alike"
 RENEWED = "renewed"
 """As drawn, but inputs that the task always draws alike are others."""
 LEAST_FACTOR, RMS_FOR_ZEROS = 0.5, 0.5
@@ -106,7 +107,7 @@ def as_float(x: torch.Tensor) -> torch.Tensor:
 
 def change_sample(
     inputs: Sequence[torch.Tensor], family: str, variant: int, keeping: Keeping,
-    generator: torch.Generator, accepted: AcceptedInputs,
+    generator: torch.Generator, accepted: AcceptedInputs, codes: Sequence[torch.Tensor] = (),
 ) -> None:  # fmt: skip
     """Change all inputs of a sample in place.
 
@@ -117,9 +118,10 @@ def change_sample(
         keeping: what float inputs must keep of their values as drawn.
         generator: of all choices.
         accepted: what the reference accepts.
+        codes: parameters of rows, which inputs may be like.
     """
-    if family == "alike":
-        make_alike(inputs, keeping, generator)
+    if family == ALIKE:
+        make_alike(inputs, keeping, generator, codes)
         make_integers_alike(inputs, accepted, generator)
         return
     if family == RENEWED:
@@ -163,10 +165,14 @@ def _change_floats(
         x.copy_(x.sort(dim=-1).values)
 
 
-def make_alike(inputs: Sequence[torch.Tensor], keeping: Keeping, generator: torch.Generator) -> None:
+def make_alike(
+    inputs: Sequence[torch.Tensor], keeping: Keeping, generator: torch.Generator,
+    codes: Sequence[torch.Tensor] = (),
+) -> None:  # fmt: skip
     """Make float inputs nearly the same as others of their type, some of their rows equal.
 
-    Others are the first one of the same shape, else the first one with rows of the same length.
+    Others are the first one of the same shape, else the first one with rows of the same length. Where there
+    is none, half of the rows become like rows of ``codes``.
     """
     first: dict[tuple[object, ...], torch.Tensor] = {}
     for x in inputs:
@@ -176,12 +182,23 @@ def make_alike(inputs: Sequence[torch.Tensor], keeping: Keeping, generator: torc
         other = first.setdefault((x.dtype, f"rows of {x.shape[-1]}"), x) if x.ndim > 1 else x
         if same is not x:
             other = same
-        if other is x:
-            continue
         drawn, rows = x.clone(), x.shape[:-1] + (1,) * bool(x.ndim)
+        near = _wrapped(other, x.shape) if other is not x else _picked(x, codes, generator)
         is_same = torch.rand(rows, generator=generator) < SAME_SHARE
         by = torch.rand(x.shape, generator=generator).to(x.dtype) * NEAR
-        x.copy_(kept(_wrapped(other, x.shape) * (1 + torch.where(is_same, 0, by)), keeping, drawn))
+        x.copy_(kept(near * (1 + torch.where(is_same | (near == drawn), 0, by)), keeping, drawn))
+
+
+def _picked(x: torch.Tensor, codes: Sequence[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
+    """Return an input of which half of the rows are some of the first codes that fit, if any do."""
+    fitting = [
+        c for c in codes if x.ndim > 1 and c.dtype == x.dtype and c.shape[-1] == x.shape[-1] and len(c)
+    ]
+    if not fitting:
+        return x.clone()
+    rows = (*x.shape[:-1], 1)
+    picks = torch.randint(len(fitting[0]), x.shape[:-1], generator=generator)
+    return torch.where(torch.rand(rows, generator=generator) < SAME_SHARE, fitting[0][picks], x)
 
 
 def _wrapped(x: torch.Tensor, shape: torch.Size) -> torch.Tensor:

@@ -19,7 +19,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
-from kernelwright.referee.host.change import AcceptedInputs, as_float, change_sample, one_thread
+from kernelwright.referee.host.change import ALIKE, AcceptedInputs, as_float, change_sample, one_thread
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
 from kernelwright.referee.host.mixing import MixingTrace
@@ -236,12 +236,17 @@ class Host(Runner):
                 keeping,
                 generator,
                 self._accepted,
+                self._codes() if message["family"] == ALIKE else (),
             )
         is_changed = any(
             not torch.equal(target, compact(value).cpu())
             for target, value in zip(targets, found, strict=True)
         )
         return {"is_changed": is_changed}
+
+    def _codes(self) -> list[torch.Tensor]:
+        """Return the parameters that are rows, on the weights that are loaded."""
+        return [p.detach().cpu() for p in self._model.parameters() if p.ndim == 2]
 
     def nudge_inputs(self, message: Message) -> Message:
         """Move the inputs that an arena holds by a unit in the last place, or by up to ``ulps`` of them.

@@ -69,17 +69,22 @@ class SampleLayout:
 
     @property
     def has_twins(self) -> bool:
-        """True when two inputs can be alike: floats with rows of one length, or integers of one shape.
+        """True when inputs can be alike: floats with rows of one length, or integers of one shape.
 
-        Labels, too, can agree with scores whose shape has one axis more.
+        Labels, too, can agree with scores whose shape has one axis more, and rows with those of a parameter.
         """
         shapes = [(slot["dtype"], tuple(slot["shape"])) for slot in self.arg_slots]
         floats = [(dtype, shape) for dtype, shape in shapes if is_float(dtype)]
         integers = [(dtype, shape) for dtype, shape in shapes if dtype.startswith(("int", "uint"))]
         rows = [(dtype, shape[-1:] if len(shape) > 1 else shape) for dtype, shape in floats]
         labelled = {shape[:i] + shape[i + 1 :] for _, shape in floats for i in range(len(shape))}
-        return any(len(set(forms)) < len(forms) for forms in (floats, rows, integers)) or any(
-            shape in labelled for _, shape in integers
+        codes = {
+            s["shape"][-1] for s in self.parameter_slots if is_float(s["dtype"]) and len(s["shape"]) == 2
+        }
+        return (
+            any(len(set(forms)) < len(forms) for forms in (floats, rows, integers))
+            or any(shape in labelled for _, shape in integers)
+            or any(shape[-1] in codes for _, shape in floats if len(shape) > 1)
         )
 
     @property

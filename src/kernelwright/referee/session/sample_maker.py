@@ -30,6 +30,7 @@ from kernelwright.referee.checks.tolerance import (
 from kernelwright.referee.session.call_records import MOST_OUTPUTS, argument_ranges, describe
 from kernelwright.referee.session.host_process import HostProcess
 from kernelwright.referee.session.input_samples import (
+    ALIKE,
     AROUND,
     CONSTRUCTED,
     FLAT_FAMILIES,
@@ -185,6 +186,8 @@ class DrawMaker:
             self._hangs_on(place, state, seed, keeping) if key.family == NONFINITE and self.outputs else None
         )
         drawn_as = replace(key, family=RENEWED) if is_renewed else key
+        if key.family == ALIKE:  # inputs may be like weights
+            self.load_state(state)
         drawn = self._draw_inputs(place, seed, drawn_as, keeping)
         if keeping and not drawn["is_changed"]:
             raise Unchanged
