@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-PAUSE_NS = 100_000
+PAUSE_NS = 1_000_000
 
 
 class ModelNew(nn.Module):

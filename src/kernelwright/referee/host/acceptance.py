@@ -66,6 +66,8 @@ ACCURATE = 1e-2
 EXACT = 10.0
 """By how much more a share of integers or flags that differ counts."""
 GENERAL_TRIALS = 2
+LEAST_PLACES, PLACES = 2, 8
+"""Places where NaN is tried: it has to come through from each, so that no mask keeps it back at others."""
 HANDLED = 4
 """How often each value is put somewhere, to see whether a reference that is made for it lets none through."""
 NOT_FINITE = "the reference gives NaN or infinity there, or refuses it"
@@ -382,9 +384,11 @@ class Asking:
         if self._base is None or not all(x.is_floating_point() for x in self._base):
             return ()
         found: tuple[float, ...] = ALL_NONFINITE
-        for _ in range(2):
+        for turn in range(PLACES):
             if not self._has_time():
-                return ()
+                if turn < LEAST_PLACES:
+                    return ()
+                break
             place = tuple(self._index(n) for n in self._values[i].shape)
             outputs = self._ask.run_raw(self._changed(i, partial(_put, place=place, value=torch.nan)))
             reached = [bad for o in outputs or () if (bad := ~torch.isfinite(o)).any()]
