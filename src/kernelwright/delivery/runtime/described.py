@@ -121,6 +121,12 @@ def names_spoken_of(kind: type) -> frozenset[str]:
     return frozenset[str]().union(*map(_names_in, _own_bases(kind)))
 
 
+@functools.cache
+def names_run(kind: type) -> frozenset[str]:
+    """Return them without those of constructors, which have run; functions made there may run later."""
+    return frozenset[str]().union(*(_names_in(base, is_made=True) for base in _own_bases(kind)))
+
+
 def _own_bases(kind: type) -> list[type]:
     """Return the classes that a user wrote."""
     bases = [base for base in kind.__mro__ if base is not object and ORIGINAL not in vars(base)]
@@ -131,14 +137,23 @@ def _python() -> str:
     return f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _names_in(base: type) -> set[str]:
-    pending = [function.__code__ for value in vars(base).values() for function in _functions_in(value)]
+def _names_in(base: type, *, is_made: bool = False) -> set[str]:
+    """Return the names in a class's own functions; ``is_made``: without those of its constructor itself."""
+    pending: list[CodeType] = []
+    for name, value in vars(base).items():
+        for function in _functions_in(value):
+            code = function.__code__
+            pending += _codes_in(code) if is_made and name == "__init__" else [code]
     found: set[str] = set()
     while pending:
         code = pending.pop()
         found.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
-        pending += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+        pending += _codes_in(code)
     return found
+
+
+def _codes_in(code: CodeType) -> list[CodeType]:
+    return [inner for inner in code.co_consts if isinstance(inner, CodeType)]
 
 
 def _functions_in(value: Any) -> Iterator[FunctionType]:

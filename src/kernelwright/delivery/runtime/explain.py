@@ -27,6 +27,7 @@ from .contract import (
 )
 from .described import digest_of, is_same_class, names_read, names_spoken_of, not_held
 from .guards import GLOBAL_HOOKS, HOOKS
+from .order import order_of
 from .pins import Pinned, Whereabouts
 from .structure import differences, take_apart
 
@@ -115,6 +116,11 @@ def _part_causes(
         mode, other = ("train", "eval") if part.training else ("eval", "train")
         text = f"{title} is in {mode} mode, verified in {other} mode"
         yield Cause("mode", text, f"call .{other}() for the fast one")
+    for holder, names in order_of(part).items():
+        wanted = verified.order.get(holder, names)
+        if names != wanted and {*names} == {*wanted}:
+            found = f"{', '.join(names[:3])}, verified as {', '.join(wanted[:3])}"
+            yield Cause("structure", f"the {holder[1:]} of {title} stand in another order: {found}")
     yield from _attribute_causes(contract, path, part, pinned, where)
 
 
