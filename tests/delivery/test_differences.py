@@ -600,6 +600,40 @@ def test_memory_that_a_call_writes_is_read_as_the_original_reads_it(shared: str,
     assert module.report().kernel_calls == (2 if shared == "nothing" else 0)
 
 
+class Norms(nn.Module):
+    """Writes the statistics of two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.BatchNorm1d(8), nn.BatchNorm1d(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(torch.tanh(self.one(x)) * 2 + 1)
+
+
+TIES: dict[str, Callable[[Any], Any]] = {
+    "statistics": lambda f: setattr(f.two, "running_mean", f.one.running_mean),
+    "counter": lambda f: setattr(f.two, "num_batches_tracked", f.one.num_batches_tracked),
+    "layer": lambda f: setattr(f, "two", f.one),
+}
+
+
+@pytest.mark.parametrize("tie", TIES.values(), ids=TIES.keys())
+def test_what_a_call_writes_under_two_names_is_written_as_by_the_original(
+    tie: Callable[[Any], Any], home: Path
+) -> None:
+    original, x = Norms().train(), drawn(16, 8)
+    fast: Any = delivered(original, (x,), home).module
+    same(fast, original, x)
+    assert ran(fast) == (1, 0)
+    for each in (fast, original):
+        tie(each)
+    torch._dynamo.reset()
+    for call in (fast, fast, torch.compile(fast, backend="eager", fullgraph=True)):
+        same(call, original, x)
+        torch.testing.assert_close(dict(fast.state_dict()), dict(original.state_dict()))
+
+
 # -- results that share memory ---------------------------------------------------------------------
 
 

@@ -181,11 +181,16 @@ def _constant_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
 
 
 def _alias_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
-    """A kernel writes at its end what the original may write before it reads another view of it."""
-    held = weights_of(module)
+    """A kernel writes at its end what the original may write before it reads it under another name.
+
+    Names are compared, as one tensor may have taken another's place; those tied in the verdict may be.
+    """
+    held, everything = weights_of(module), held_tensors(module)
     for name in written_weights(contract):
-        for other, tensor in held_tensors(module).items():
-            if name in held and tensor is not held[name] and _shares(tensor, held[name]):
+        for other, tensor in everything.items():
+            weight = contract.weights.get(other)
+            is_tied = other == name or (weight is not None and weight.same_as == name)
+            if name in held and not is_tied and (tensor is held[name] or _shares(tensor, held[name])):
                 yield Cause("aliases", f"{other} shares memory with {name}, which a call writes")
 
 
