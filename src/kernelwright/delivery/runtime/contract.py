@@ -231,6 +231,13 @@ class Gradients:
     """Names of the parameters whose gradients come after them."""
     results: tuple[int, ...]
     """Positions of the results whose gradients it takes, after the inputs."""
+    reached: tuple[tuple[int, ...], ...] = ()
+    """Of each of these results, which of the gradients it has a part in, by their positions."""
+
+    def through(self, results: Collection[int]) -> set[int]:
+        """Return the positions of the gradients that any of these results has a part in."""
+        pairs = zip(self.results, self.reached, strict=True)
+        return {position for result, reached in pairs if result in results for position in reached}
 
 
 @dataclass(frozen=True)
@@ -545,7 +552,10 @@ def _part_from_data(data: Mapping[str, Any]) -> Part:
 
 
 def _gradients(data: Mapping[str, Any] | None) -> Gradients | None:
-    return None if data is None else Gradients(*(tuple(data[f.name]) for f in fields(Gradients)))
+    if data is None:
+        return None
+    reached = tuple(map(tuple, data["reached"]))
+    return Gradients(tuple(data["inputs"]), tuple(data["parameters"]), tuple(data["results"]), reached)
 
 
 def _facts(data: Mapping[str, Any]) -> TensorFacts:
