@@ -20,7 +20,7 @@ import kernelwright
 from kernelwright.core.errors import TaskError, UserError
 from kernelwright.delivery.making import Delivery
 from kernelwright.delivery.runtime import VerifiedKernel, attach
-from kernelwright.delivery.runtime.described import code_of, description_of
+from kernelwright.delivery.runtime.described import MOST, code_of, description_of
 from kernelwright.delivery.saving import save
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -535,6 +535,42 @@ def test_descriptions_tell_what_objects_hold() -> None:
     circle.append(circle)
     assert description_of(circle) == description_of(copy.deepcopy(circle)) != ""
     assert description_of(value for value in values) == ""
+
+
+class Link:
+    """Refers to what is below it twice."""
+
+    def __init__(self, below: Any) -> None:
+        self.one = self.two = below
+
+
+def chain(length: int) -> Any:
+    found: Any = None
+    for _ in range(length):
+        found = [(Link(found),), {1.5: found}]
+    return found
+
+
+def test_descriptions_are_as_long_as_objects_are_large() -> None:
+    long = chain(2000)
+    assert description_of(long) != description_of(chain(1999)) != ""
+    shared = [1.0]
+    assert description_of([shared, shared]) != description_of([[1.0], [1.0]])
+    pair, other = (1.0, "a"), tuple([1.0, "a"])  # whose identity means nothing
+    assert description_of([pair, pair]) == description_of([pair, other])
+    parts = {Link("a"), Link("b")}
+    for part in parts:
+        part.two = parts
+    assert description_of(parts) == description_of(pickle.loads(pickle.dumps(parts))) != ""
+    assert description_of([[] for _ in range(MOST)]) == ""
+    assert description_of([1.0].append) != description_of([2.0].append)
+
+
+def test_a_graph_module_is_delivered(home: Path) -> None:
+    m = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(8, 8), nn.Sigmoid()).eval())
+    fast: Any = delivered(m, (drawn(),), home).module
+    same(fast, m, drawn())
+    assert ran(fast) == (1, 0)
 
 
 def test_the_code_of_a_class_is_told_apart() -> None:
