@@ -15,7 +15,8 @@ from torch import nn
 
 from .aliases import Alias
 from .aliases import from_data as alias_from_data
-from .described import ORIGINAL, code_of, description_of, digest_of, not_held, tensors_inside
+from .classes import code_of
+from .described import ORIGINAL, description_of, digest_of, not_held, tensors_inside
 from .order import HOLDERS, order_of, ordered_parts
 from .structure import (
     Structure,

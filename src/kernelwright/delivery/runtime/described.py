@@ -1,10 +1,10 @@
-"""Hashes of what objects hold and of what classes do: equal for a copy, in this process and in others."""
+"""Hashes of what objects hold: equal for a copy, in this process and in others."""
 
 import copyreg
 import functools
 import hashlib
 import inspect
-import sys
+import secrets
 from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -26,6 +26,8 @@ _UNBOUND = (type, ModuleType, type(None))
 NAMELESS: Mapping[int, str] = MappingProxyType({})
 MOST = 100_000
 """So many objects inside an object are described."""
+UNKNOWABLE = f"? {secrets.token_hex(8)}"
+"""Stands for what nobody can describe: it is like itself in this process, and like nothing in others."""
 
 
 def digest_of(tensor: torch.Tensor) -> str:
@@ -86,88 +88,9 @@ def description_of(value: Any, names: Mapping[int, str] = NAMELESS, met: set[int
         return ""
 
 
-@functools.cache
-def code_of(kind: type) -> str:
-    """Return which code a class has: the Python version, and a hash. Empty for classes of torch."""
-    parts = []
-    for base in _own_bases(kind):
-        read = _names_in(base)
-        for name, value in sorted(vars(base).items()):
-            functions = [_code_text(function) for function in _functions_in(value)]
-            is_read = is_plain(value) and name in read and not name.startswith("__")
-            if functions or is_read:
-                parts.append(f"{name} = {functions or repr(value)}")
-    return f"{_python()} {_hash(chr(10).join(parts))}" if _own_bases(kind) else ""
-
-
-def is_same_class(kind: type, name: str, code: str) -> bool:
-    """Say whether a class is the one that was verified: of the same name, with the same code."""
-    module, _, qualname = name.partition(":")
-    own = code_of(kind)
-    if kind.__qualname__ != qualname or bool(own) != bool(code):
-        return False
-    if own.split()[:1] == code.split()[:1] and own:
-        return own == code
-    return bool(own) or kind.__module__ == module
-
-
-@functools.cache
-def names_read(kind: type) -> frozenset[str]:
-    """Return the names that a class's code may look up in its instances: its own, and those it speaks of."""
-    return frozenset(dir(kind)).union(names_spoken_of(kind))
-
-
-@functools.cache
-def names_spoken_of(kind: type) -> frozenset[str]:
-    """Return the names in a class's own code."""
-    return frozenset[str]().union(*map(_names_in, _own_bases(kind)))
-
-
-@functools.cache
-def names_run(kind: type) -> frozenset[str]:
-    """Return them without those of constructors, which have run; functions made there may run later."""
-    return frozenset[str]().union(*(_names_in(base, is_made=True) for base in _own_bases(kind)))
-
-
-def _own_bases(kind: type) -> list[type]:
-    """Return the classes that a user wrote."""
-    bases = [base for base in kind.__mro__ if base is not object and ORIGINAL not in vars(base)]
-    return [base for base in bases if base.__module__.partition(".")[0] != "torch"]
-
-
-def _python() -> str:
-    return f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def _names_in(base: type, *, is_made: bool = False) -> set[str]:
-    """Return the names in a class's own functions; ``is_made``: without those of its constructor itself."""
-    pending: list[CodeType] = []
-    for name, value in vars(base).items():
-        for function in _functions_in(value):
-            code = function.__code__
-            pending += _codes_in(code) if is_made and name == "__init__" else [code]
-    found: set[str] = set()
-    while pending:
-        code = pending.pop()
-        found.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
-        pending += _codes_in(code)
-    return found
-
-
-def _codes_in(code: CodeType) -> list[CodeType]:
-    return [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-
-
-def _functions_in(value: Any) -> Iterator[FunctionType]:
-    """Yield the functions of a class's entry: a method, a property, a wrapper around one."""
-    for inner in (value, *(getattr(value, name, None) for name in ("__func__", "fget", "fset", "func"))):
-        while isinstance(inner, FunctionType):
-            yield inner
-            inner = getattr(inner, "__wrapped__", None)
-
-
-def _code_text(function: FunctionType) -> str:
-    defaults = description_of([function.__defaults__, function.__kwdefaults__]) or "?"
+def code_text(function: FunctionType) -> str:
+    """Return what a function does: its code, and what its defaults hold."""
+    defaults = description_of([function.__defaults__, function.__kwdefaults__]) or UNKNOWABLE
     return f"{_code(function.__code__, function.__doc__)} {defaults}"
 
 
@@ -183,7 +106,8 @@ def _constant(value: Any) -> str:
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """Return a hash of a text."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
@@ -219,7 +143,7 @@ class _Description:
         lines = [self._name(value)]
         for number, part in enumerate(self.objects):  # grows meanwhile
             lines.append(f"{number} {self._line(part)}")
-        return _hash("\n".join(lines))
+        return hash_of("\n".join(lines))
 
     def _name(self, value: Any) -> str:
         if is_plain(value) or isinstance(value, bytes | complex):
@@ -236,7 +160,7 @@ class _Description:
         if is_bound or type(value) in (tuple, frozenset) or isinstance(value, MethodType):
             if id(value) not in self.contents:
                 self._count()
-                self.contents[id(value)] = value, _hash(self._content(value))
+                self.contents[id(value)] = value, hash_of(self._content(value))
             return self.contents[id(value)][1]
         if id(value) not in self.numbers:
             self._count()
@@ -261,7 +185,7 @@ class _Description:
             return f"{name} {tuple(value.shape)} {value.dtype} {value.device} {digest_of(value)}"
         if isinstance(value, FunctionType):
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            return f"{_code_text(value)} {self._items(cells)}"
+            return f"{code_text(value)} {self._items(cells)}"
         if type(value) in (set, dict, list):
             return f"{name} {self._items(value)}"
         if isinstance(value, nn.Module):

@@ -9,6 +9,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from .calls import Cause
+from .classes import is_same_class, names_read, names_spoken_of
 from .contract import (
     STANDARD,
     Contract,
@@ -25,7 +26,7 @@ from .contract import (
     weights_of,
     written_weights,
 )
-from .described import digest_of, is_same_class, names_read, names_spoken_of, not_held
+from .described import digest_of, not_held
 from .guards import GLOBAL_HOOKS, HOOKS
 from .order import order_of
 from .pins import Pinned, Whereabouts

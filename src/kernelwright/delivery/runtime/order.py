@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from .described import names_run
+from .classes import names_run
 
 HOLDERS = ("_parameters", "_buffers", "_modules")
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
