@@ -437,6 +437,30 @@ def test_copies_that_a_class_makes_by_itself_have_a_state_of_their_own(home: Pat
         assert ran(again) == (1, 0)
 
 
+class Registered(nn.Module):
+    """Keeps a registry of its subclasses, each of which has to give a key."""
+
+    known: dict[str, type] = {}  # noqa: RUF012 (all subclasses share it)
+
+    def __init_subclass__(cls, *, key: str) -> None:
+        cls.known[key] = cls
+
+
+class Sigmoid(Registered, key="sigmoid"):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x) * 2
+
+
+def test_a_registry_of_classes_holds_none_of_ours(home: Path, tmp_path: Path) -> None:
+    made, m = delivered(Sigmoid().eval(), (drawn(),), home), Sigmoid().eval()
+    again = pickle.loads(pickle.dumps(made.module))
+    folder = save(made, tmp_path / "saved", cache_dir=home)
+    for fast in (made.module, copy.deepcopy(made.module), again, kernelwright.load(folder)):
+        same(fast, m, drawn())
+        assert ran(fast) == (1, 0)
+    assert Registered.known == {"sigmoid": Sigmoid}
+
+
 def test_hooks_and_extras_of_a_state_dict_are_the_module_s_own_matter(home: Path) -> None:
     m = Renamed().eval()
     m.register_state_dict_post_hook(lambda module, state, prefix, meta: state.clear())

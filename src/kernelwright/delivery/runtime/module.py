@@ -27,6 +27,7 @@ from .contract import (
     signature_of,
     weights_of,
 )
+from .derived import derived
 from .described import ORIGINAL, OWN
 from .explain import (
     call_cause,
@@ -221,7 +222,7 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
         }
         if not hasattr(kind, "report"):
             members["report"] = _Report()
-        made[kind] = _subclass(kind, members)
+        made[kind] = derived(kind, members)
     return made[kind]
 
 
@@ -365,14 +366,7 @@ def _waiting_class(kernel: VerifiedKernel, kind: type[nn.Module]) -> type[nn.Mod
             vars(self)[OWN] = mine
             self.__class__ = delivered
 
-    return _subclass(kind, {"__setstate__": __setstate__, "__module__": kind.__module__})
-
-
-def _subclass(kind: type[nn.Module], members: dict[str, Any]) -> type[nn.Module]:
-    """Return a subclass with the same name, made by the class's own metaclass."""
-    metaclass: Any = type(kind)
-    made: type[nn.Module] = metaclass(kind.__name__, (kind,), members)
-    return made
+    return derived(kind, {"__setstate__": __setstate__, "__module__": kind.__module__})
 
 
 def _otherwise(self: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
