@@ -195,6 +195,14 @@ def test_results_require_gradients_where_the_original_s_do(parts: Any, is_given:
     assert fast.report().kernel_calls == 1
 
 
+def test_an_input_that_is_written_before_backward_is_an_error(fast: Any) -> None:
+    x, y = (tensor * 1 for tensor in inputs())
+    result = fast(x, y)[0]
+    y.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
 def test_gradients_that_do_not_lie_densely_are_taken_too(fast: Any) -> None:
     theirs, (x, y) = Chain(), inputs()
     for module in (fast, theirs):
