@@ -591,11 +591,23 @@ def test_descriptions_are_as_long_as_objects_are_large() -> None:
     assert description_of([1.0].append) != description_of([2.0].append)
 
 
-def test_a_graph_module_is_delivered(home: Path) -> None:
+def test_a_graph_module_is_delivered(home: Path, tmp_path: Path) -> None:
     m = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(8, 8), nn.Sigmoid()).eval())
-    fast: Any = delivered(m, (drawn(),), home).module
+    made = delivered(m, (drawn(),), home)
+    fast: Any = made.module
     same(fast, m, drawn())
-    assert ran(fast) == (1, 0)
+    for other in (pickle.loads(pickle.dumps(fast)), copy.deepcopy(fast)):  # torch makes the code anew
+        same(other, m, drawn())
+    other = kernelwright.load(save(made, tmp_path / "saved", cache_dir=home), m)
+    same(other, m, drawn())
+    same(fast, m, drawn())
+    assert ran(fast) == (2, 0) and ran(other) == (1, 0)
+    for module in (fast, m):
+        (last,) = (node for node in module.graph.nodes if node.op == "call_module" and node.target == "1")
+        last.target = "0"
+        module.recompile()
+    same(fast, m, drawn())
+    assert ran(fast) == (0, 1)
 
 
 def test_the_code_of_a_class_is_told_apart() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .aliases import with_aliases, without_views
@@ -222,6 +222,8 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
         }
         if not hasattr(kind, "report"):
             members["report"] = _Report()
+        if issubclass(kind, fx.GraphModule):
+            members["recompile"] = _recompile
         made[kind] = derived(kind, members)
     return made[kind]
 
@@ -291,6 +293,23 @@ def _apply(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
     moved: nn.Module = kind._apply(self, *args, **kwargs)
     _state(self).release()
     return moved
+
+
+def _recompile(self: Any) -> Any:
+    """Make a graph module's code anew from its graph; torch does so, too, when it pickles one.
+
+    The code goes into the class, which is the original's here. Other code than before is no longer verified.
+    """
+    delivered: Any = _delivered_base(self)
+    kernel, kind, before = delivered._kernelwright_kernel, delivered._kernelwright_original, self._code
+    self.__class__ = kind
+    code = self.recompile()
+    if self._code == before:
+        self.__class__ = delivered
+    else:
+        vars(kernel)["_delivered_classes"].pop(kind)  # whose original is the former code
+        attach(kernel, self, strict=_state(self).counts.strict)
+    return code
 
 
 def _prepare_scriptable(self: nn.Module) -> nn.Module:
