@@ -19,6 +19,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.delivery.backward import backward_task, deliver_with_backward
 from kernelwright.delivery.making import Delivery
+from kernelwright.delivery.runtime import operator as operator_module
 from kernelwright.delivery.saving import save
 from kernelwright.tasks.live import task_from_module
 
@@ -142,6 +143,64 @@ def test_some_of_the_inputs_and_results_are_enough(fast: Any) -> None:
         module(x, y)[0].square().sum().backward()  # no input needs a gradient, one result is not used
     torch.testing.assert_close(fast.weight.grad, theirs.weight.grad)
     assert fast.report().backward_calls == 1
+
+
+class Parts(nn.Module):
+    """Has results that depend on all, on the input alone, and on nothing that has a gradient."""
+
+    def __init__(self, taken: str = "") -> None:
+        super().__init__()
+        self.taken = taken
+        self.weight = nn.Parameter(torch.linspace(0.5, 1.5, 16))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.tanh(x * self.weight)
+        return y, torch.sigmoid(x), torch.exp(y.detach())
+
+
+@pytest.fixture(scope="module", params=["tensors", "lists"])
+def parts(request: pytest.FixtureRequest, home: Path) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "lists":  # as with many weights
+            patch.setattr(operator_module, "MAX_ARGUMENTS", 1)
+        made = delivered_with_backward(
+            Parts(request.param).train(), (inputs()[0].requires_grad_(),), home / request.param
+        )
+        is_listed = not isinstance(type(made.module)._kernelwright_operators[0], torch._ops.OpOverload)
+        assert is_listed is (request.param == "lists")
+        return made.module
+
+
+@pytest.mark.parametrize("results", [(0,), (1,), (0, 1)])
+def test_what_no_gradient_leads_to_gets_none(parts: Any, results: tuple[int, ...]) -> None:
+    fast, theirs = copy.deepcopy(parts), Parts()
+    found = []
+    for module in (fast, theirs):
+        x = inputs()[0].requires_grad_()
+        made = module(x)
+        torch.stack([made[i].square().sum() for i in results]).sum().backward()
+        found.append((x.grad, module.weight.grad))
+    for ours, true in zip(*found, strict=True):
+        assert (ours is None) is (true is None)
+        torch.testing.assert_close(ours, true)
+    report = fast.report()
+    assert (report.kernel_calls, report.original_calls, report.backward_calls) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_results_require_gradients_where_the_original_s_do(parts: Any, is_given: bool) -> None:
+    fast, x = copy.deepcopy(parts), inputs()[0].requires_grad_(is_given)
+    ours, true = fast(x), Parts()(x)
+    assert [result.requires_grad for result in ours] == [result.requires_grad for result in true]
+    assert fast.report().kernel_calls == 1
+
+
+def test_an_input_that_is_written_before_backward_is_an_error(fast: Any) -> None:
+    x, y = (tensor * 1 for tensor in inputs())
+    result = fast(x, y)[0]
+    y.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
 
 
 def test_gradients_that_do_not_lie_densely_are_taken_too(fast: Any) -> None:

@@ -20,7 +20,8 @@ import kernelwright
 from kernelwright.core.errors import TaskError, UserError
 from kernelwright.delivery.making import Delivery
 from kernelwright.delivery.runtime import VerifiedKernel, attach
-from kernelwright.delivery.runtime.described import code_of, description_of
+from kernelwright.delivery.runtime.classes import code_of
+from kernelwright.delivery.runtime.described import MOST, description_of
 from kernelwright.delivery.saving import save
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -436,6 +437,30 @@ def test_copies_that_a_class_makes_by_itself_have_a_state_of_their_own(home: Pat
         assert ran(again) == (1, 0)
 
 
+class Registered(nn.Module):
+    """Keeps a registry of its subclasses, each of which has to give a key."""
+
+    known: dict[str, type] = {}  # noqa: RUF012 (all subclasses share it)
+
+    def __init_subclass__(cls, *, key: str) -> None:
+        cls.known[key] = cls
+
+
+class Sigmoid(Registered, key="sigmoid"):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x) * 2
+
+
+def test_a_registry_of_classes_holds_none_of_ours(home: Path, tmp_path: Path) -> None:
+    made, m = delivered(Sigmoid().eval(), (drawn(),), home), Sigmoid().eval()
+    again = pickle.loads(pickle.dumps(made.module))
+    folder = save(made, tmp_path / "saved", cache_dir=home)
+    for fast in (made.module, copy.deepcopy(made.module), again, kernelwright.load(folder)):
+        same(fast, m, drawn())
+        assert ran(fast) == (1, 0)
+    assert Registered.known == {"sigmoid": Sigmoid}
+
+
 def test_hooks_and_extras_of_a_state_dict_are_the_module_s_own_matter(home: Path) -> None:
     m = Renamed().eval()
     m.register_state_dict_post_hook(lambda module, state, prefix, meta: state.clear())
@@ -537,6 +562,54 @@ def test_descriptions_tell_what_objects_hold() -> None:
     assert description_of(value for value in values) == ""
 
 
+class Link:
+    """Refers to what is below it twice."""
+
+    def __init__(self, below: Any) -> None:
+        self.one = self.two = below
+
+
+def chain(length: int) -> Any:
+    found: Any = None
+    for _ in range(length):
+        found = [(Link(found),), {1.5: found}]
+    return found
+
+
+def test_descriptions_are_as_long_as_objects_are_large() -> None:
+    long = chain(2000)
+    assert description_of(long) != description_of(chain(1999)) != ""
+    shared = [1.0]
+    assert description_of([shared, shared]) != description_of([[1.0], [1.0]])
+    pair, other = (1.0, "a"), tuple([1.0, "a"])  # whose identity means nothing
+    assert description_of([pair, pair]) == description_of([pair, other])
+    parts = {Link("a"), Link("b")}
+    for part in parts:
+        part.two = parts
+    assert description_of(parts) == description_of(pickle.loads(pickle.dumps(parts))) != ""
+    assert description_of([[] for _ in range(MOST)]) == ""
+    assert description_of([1.0].append) != description_of([2.0].append)
+
+
+def test_a_graph_module_is_delivered(home: Path, tmp_path: Path) -> None:
+    m = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(8, 8), nn.Sigmoid()).eval())
+    made = delivered(m, (drawn(),), home)
+    fast: Any = made.module
+    same(fast, m, drawn())
+    for other in (pickle.loads(pickle.dumps(fast)), copy.deepcopy(fast)):  # torch makes the code anew
+        same(other, m, drawn())
+    other = kernelwright.load(save(made, tmp_path / "saved", cache_dir=home), m)
+    same(other, m, drawn())
+    same(fast, m, drawn())
+    assert ran(fast) == (2, 0) and ran(other) == (1, 0)
+    for module in (fast, m):
+        (last,) = (node for node in module.graph.nodes if node.op == "call_module" and node.target == "1")
+        last.target = "0"
+        module.recompile()
+    same(fast, m, drawn())
+    assert ran(fast) == (0, 1)
+
+
 def test_the_code_of_a_class_is_told_apart() -> None:
     def made(factor: float) -> type:
         class Model(nn.Module):
@@ -598,6 +671,40 @@ def test_memory_that_a_call_writes_is_read_as_the_original_reads_it(shared: str,
     for got, want in zip(*results, strict=True):
         torch.testing.assert_close(got, want)
     assert module.report().kernel_calls == (2 if shared == "nothing" else 0)
+
+
+class Norms(nn.Module):
+    """Writes the statistics of two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.BatchNorm1d(8), nn.BatchNorm1d(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(torch.tanh(self.one(x)) * 2 + 1)
+
+
+TIES: dict[str, Callable[[Any], Any]] = {
+    "statistics": lambda f: setattr(f.two, "running_mean", f.one.running_mean),
+    "counter": lambda f: setattr(f.two, "num_batches_tracked", f.one.num_batches_tracked),
+    "layer": lambda f: setattr(f, "two", f.one),
+}
+
+
+@pytest.mark.parametrize("tie", TIES.values(), ids=TIES.keys())
+def test_what_a_call_writes_under_two_names_is_written_as_by_the_original(
+    tie: Callable[[Any], Any], home: Path
+) -> None:
+    original, x = Norms().train(), drawn(16, 8)
+    fast: Any = delivered(original, (x,), home).module
+    same(fast, original, x)
+    assert ran(fast) == (1, 0)
+    for each in (fast, original):
+        tie(each)
+    torch._dynamo.reset()
+    for call in (fast, fast, torch.compile(fast, backend="eager", fullgraph=True)):
+        same(call, original, x)
+        torch.testing.assert_close(dict(fast.state_dict()), dict(original.state_dict()))
 
 
 # -- results that share memory ---------------------------------------------------------------------

@@ -113,3 +113,25 @@ def test_longer_inputs_are_further_draws() -> None:
     assert found[:, 0].tolist() == [0.0, 0.0, 1.0, 1.0, 2.0]
     (found,) = resized(lambda: [torch.ones(4, 3).t()], [[(0, 0)], [(0, 1)]], [7, 2])
     assert tuple(found.shape) == (7, 2)
+
+
+class Sized(nn.Module):
+    """Returns a number of its input besides a tensor."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return torch.tanh(x), x.shape[self.axis]
+
+
+def test_a_size_that_varies_is_no_result(tmp_path: Path) -> None:
+    for axis in (0, 1):
+        task = task_from_module(Sized(axis), (torch.rand(6, 4),), name="sized", folder=tmp_path)
+        if axis == 1:
+            assert dynamic_task(task, [parse_dynamic("batch:1-8")]).dynamic
+            continue
+        with pytest.raises(TaskError, match="sized: a result is a size that varies") as caught:
+            dynamic_task(task, [parse_dynamic("batch:1-8")])
+        assert "\n" not in str(caught.value)

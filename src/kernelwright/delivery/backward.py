@@ -163,14 +163,21 @@ def _gradients(module: nn.Module, example: _Example) -> Gradients:
         raise CaptureError("none of its results has a gradient")
     parameters = dict(own.named_parameters())
     asked = [*(inputs[i] for i in wanted), *(parameters[name] for name in names)]
-    drawn = [torch.ones_like(results[i]) for i in ends]
-    found = torch.autograd.grad([results[i] for i in ends], asked, drawn, allow_unused=True)
-    is_found = [gradient is not None for gradient in found]
+    reached = [_reached(results[i], asked) for i in ends]
+    there = sorted(set[int]().union(*reached))
     return Gradients(
-        tuple(i for i, there in zip(wanted, is_found, strict=False) if there),
-        tuple(name for name, there in zip(names, is_found[len(wanted) :], strict=True) if there),
+        tuple(wanted[place] for place in there if place < len(wanted)),
+        tuple(names[place - len(wanted)] for place in there if place >= len(wanted)),
         tuple(ends),
+        tuple(tuple(there.index(place) for place in places) for places in reached),
     )
+
+
+def _reached(result: torch.Tensor, asked: Sequence[torch.Tensor]) -> list[int]:
+    """Return the positions of the tensors that autograd finds a way to from a result."""
+    drawn = torch.ones_like(result)
+    found = torch.autograd.grad(result, asked, drawn, retain_graph=True, allow_unused=True)
+    return [place for place, gradient in enumerate(found) if gradient is not None]
 
 
 def _traced(back: BackwardModule, tensors: Sequence[torch.Tensor]) -> fx.GraphModule:

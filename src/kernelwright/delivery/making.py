@@ -54,7 +54,7 @@ from kernelwright.delivery.runtime.module import attach
 from kernelwright.delivery.unchanged import own_copy, require_as_verified
 from kernelwright.ir.extents import Extent, Family
 from kernelwright.ir.lower.family import dims_of
-from kernelwright.tasks.dynamic import example_workloads
+from kernelwright.tasks.dynamic import example_workloads, require_one_structure
 from kernelwright.tasks.namespace import bind_source, draw_inputs, load_namespace
 from kernelwright.tasks.randomness import kept_random_state
 
@@ -273,8 +273,9 @@ def over_ranges(contract: Contract, task: Task, module: nn.Module) -> Contract:
     """Return the contract of a dynamic task: one case for its ranges, from those at several extents.
 
     Raises:
-        TaskError: a size of an input or a result is no plain expression of the extents.
+        TaskError: a size of an input or a result is no plain expression of the extents, or a result is one.
     """
+    require_one_structure(task, {repr(case.result) for case in contract.cases})
     points = [point for point, _ in example_workloads(task)]
     plain = [i for i, point in enumerate(points) if min(point) > 1]  # strides of single elements mean nothing
     family = Family(dims_of(task.dynamic), [points[i] for i in plain])

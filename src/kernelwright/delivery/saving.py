@@ -29,7 +29,7 @@ from kernelwright.delivery.runtime.library import this_machine
 from kernelwright.delivery.runtime.weights import write_weights
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import target_of
-from kernelwright.tasks import randomness
+from kernelwright.tasks import derived, randomness
 
 LICENCE = "Generated code is the user's own: use it under any licence. The files in _runtime are Apache-2.0."
 BUILD_S = 600.0
@@ -235,6 +235,7 @@ def runtime_texts() -> dict[str, str]:
     return texts | {
         "structure.py": inspect.getsource(structure),
         "randomness.py": inspect.getsource(randomness),
+        "derived.py": inspect.getsource(derived),
     }
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -12,9 +12,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelwright.core.dynamic import DynamicAxis, sample_extents, verified_extents
 from kernelwright.core.errors import CaptureError, TaskError, UserError
-from kernelwright.core.task import Task, Workload
+from kernelwright.core.structure import put_together, take_apart
+from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.tasks.capture import Capture, Captured, capture_task
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
+from kernelwright.tasks.randomness import kept_random_state
 
 EXTENTS = "kernelwright_extents"
 """Global of a dynamic task that workloads rebind."""
@@ -58,6 +60,7 @@ def dynamic_task(task: Task, asked: Sequence[DynamicAxis], seed: int = 0) -> Tas
     made = task.model_copy(update={"source": source, "workloads": tuple(workloads), "dynamic": axes})
     made.__dict__.pop("id", None)
     _require_range(made)
+    _require_results(made)
     return made
 
 
@@ -70,12 +73,16 @@ def _workload(
 
 def example_workloads(task: Task) -> list[tuple[tuple[int, ...], Workload]]:
     """Return workloads of a dynamic task inside its ranges, with their extents: its own, and some more."""
-    spans = [axis.span for axis in task.dynamic]
     own = [_extents_of(workload) for workload in task.workloads]
-    samples = sample_extents(task.dynamic, task.id)
-    inside = [p for p in samples if all(low <= n <= high for n, (low, high) in zip(p, spans, strict=True))]
-    points = list(dict.fromkeys([*own, *inside]))
+    points = list(dict.fromkeys([*own, *_inside(task)]))
     return [(point, _workload(task.workloads[0], task.dynamic, point, is_timed=False)) for point in points]
+
+
+def _inside(task: Task) -> list[tuple[int, ...]]:
+    """Return the sampled extents that lie in the ranges."""
+    spans = [axis.span for axis in task.dynamic]
+    points = sample_extents(task.dynamic, task.id)
+    return [p for p in points if all(low <= n <= high for n, (low, high) in zip(p, spans, strict=True))]
 
 
 def _extents_of(workload: Workload) -> tuple[int, ...]:
@@ -176,9 +183,7 @@ def capture_dynamic(task: Task, capture: Capture = capture_task) -> Captured:
 
 def _require_range(task: Task) -> None:
     """Raise TaskError where torch.export finds that a graph holds for a part of the ranges only."""
-    spans = [axis.span for axis in task.dynamic]
-    points = sample_extents(task.dynamic, task.id)
-    inside = [p for p in points if all(low <= n <= high for n, (low, high) in zip(p, spans, strict=True))]
+    inside = _inside(task)
     if not inside:
         return
     namespace = load_namespace(task, _workload(task.workloads[0], task.dynamic, inside[0], is_timed=False))
@@ -200,6 +205,32 @@ def _require_range(task: Task) -> None:
             f"{task.name}: one graph does not serve {words} (torch.export: {said}); "
             "narrow the range, or leave --dynamic out"
         ) from error
+
+
+def _require_results(task: Task) -> None:
+    """Raise TaskError where a live module's results hold other plain values at other extents."""
+    if task.artifact is None:
+        return
+    found = set()
+    for point in _inside(task)[:2]:
+        namespace = load_namespace(task, _workload(task.workloads[0], task.dynamic, point, is_timed=False))
+        module = namespace.loaded["module"].train(task.mode is Mode.TRAIN)
+        args, kwargs = put_together(namespace.structure, draw_inputs(task, namespace, seed=0))
+        try:
+            with torch.no_grad(), kept_random_state():
+                found.add(repr(take_apart(module.forward(*args, **kwargs), torch.is_tensor)[0]))
+        except Exception:  # whatever a user's forward raises, which is said where it is captured
+            return
+    require_one_structure(task, found)
+
+
+def require_one_structure(task: Task, structures: Collection[str]) -> None:
+    """Raise TaskError where results at several extents have different structures, as text."""
+    if len(structures) > 1:
+        raise TaskError(
+            f"{task.name}: a result is a size that varies, or another value that differs between sizes; "
+            "return tensors, or leave --dynamic out"
+        )
 
 
 def _shapes(

@@ -29,6 +29,7 @@ import torch
 from torch import nn
 
 from kernelwright.core.structure import flat_result, put_together, take_apart
+from kernelwright.tasks.derived import Unheard
 from kernelwright.tasks.pickled import read_pickle
 
 for entry in {sys_path!r}:
@@ -43,7 +44,7 @@ call = (loaded["inputs"][workload_index], loaded["kwargs"][workload_index])
 structure, tensors = take_apart(call, torch.is_tensor)
 
 
-class Model(type(loaded["module"])):
+class Model(Unheard, type(loaded["module"])):
     """Same class and state as the live module; every construction is a copy of its own.
 
     ``forward`` takes the tensors of a call one after the other and returns a tensor or a tuple of tensors;

@@ -5,6 +5,8 @@ from typing import Any
 
 from torch import nn
 
+from .derived import derived
+
 _classes: dict[type[nn.Module], type[nn.Module]] = {}
 
 
@@ -29,8 +31,7 @@ def _class_for(kind: type[nn.Module]) -> type[nn.Module]:
             "__setstate__": _set_state,
             "_kernelwright_original": kind,
         }
-        metaclass: Any = type(kind)
-        _classes[kind] = metaclass(kind.__name__, (kind,), members)
+        _classes[kind] = derived(kind, members)
     return _classes[kind]
 
 

@@ -15,7 +15,9 @@ from torch import nn
 
 from .aliases import Alias
 from .aliases import from_data as alias_from_data
-from .described import ORIGINAL, code_of, description_of, digest_of, not_held, tensors_inside
+from .classes import code_of
+from .described import ORIGINAL, description_of, digest_of, not_held, tensors_inside
+from .order import HOLDERS, order_of, ordered_parts
 from .structure import (
     Structure,
     UnstructuredError,
@@ -28,9 +30,6 @@ from .structure import (
     take_apart,
     to_data,
 )
-
-HOLDERS = ("_parameters", "_buffers", "_modules")
-
 
 Size: TypeAlias = int | str
 """A number, or an expression of the names of a case's spans, such as ``(512 * extent_batch)``."""
@@ -150,6 +149,9 @@ class Part:
     """Which code its class has; empty for classes of torch."""
     same_as: str | None = None
     """The path under which the same submodule stands first."""
+    order: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Parameters, buffers and submodules in their order, by where they are held, where the order may matter;
+    None left out."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,13 @@ class Gradients:
     """Names of the parameters whose gradients come after them."""
     results: tuple[int, ...]
     """Positions of the results whose gradients it takes, after the inputs."""
+    reached: tuple[tuple[int, ...], ...] = ()
+    """Of each of these results, which of the gradients it has a part in, by their positions."""
+
+    def through(self, results: Collection[int]) -> set[int]:
+        """Return the positions of the gradients that any of these results has a part in."""
+        pairs = zip(self.results, self.reached, strict=True)
+        return {position for result, reached in pairs if result in results for position in reached}
 
 
 @dataclass(frozen=True)
@@ -368,10 +377,12 @@ def names_of(module: nn.Module) -> dict[int, str]:
 def describe_parts(module: nn.Module) -> dict[str, Part]:
     """Return what is known of every submodule."""
     seen: dict[int, str] = {}
-    found, names = {}, names_of(module)
+    found, names, ordered = {}, names_of(module), ordered_parts(module)
     for path, part in parts_of(module):
         first = seen.setdefault(id(part), path)
-        found[path] = _describe_part(part, None if first == path else first, names)
+        described = _describe_part(part, None if first == path else first, names)
+        several = {holder: order for holder, order in order_of(part).items() if len(order) > 1}
+        found[path] = replace(described, order=several) if id(part) in ordered else described
     return found
 
 
@@ -529,16 +540,23 @@ def is_settled(value: Any) -> bool:
 
 def _part_to_data(part: Part) -> dict[str, Any]:
     plain = {name: plain_to_data(value) for name, value in part.attributes.items()}
-    return {f.name: getattr(part, f.name) for f in fields(Part)} | {"attributes": plain}
+    data = {f.name: getattr(part, f.name) for f in fields(Part)} | {"attributes": plain}
+    if not part.order:
+        del data["order"]
+    return data
 
 
 def _part_from_data(data: Mapping[str, Any]) -> Part:
     attributes = {name: plain_from_data(value) for name, value in data["attributes"].items()}
-    return Part(**{**data, "attributes": attributes})
+    order = {holder: tuple(names) for holder, names in data.get("order", {}).items()}
+    return Part(**{**data, "attributes": attributes, "order": order})
 
 
 def _gradients(data: Mapping[str, Any] | None) -> Gradients | None:
-    return None if data is None else Gradients(*(tuple(data[f.name]) for f in fields(Gradients)))
+    if data is None:
+        return None
+    reached = tuple(map(tuple, data["reached"]))
+    return Gradients(tuple(data["inputs"]), tuple(data["parameters"]), tuple(data["results"]), reached)
 
 
 def _facts(data: Mapping[str, Any]) -> TensorFacts:

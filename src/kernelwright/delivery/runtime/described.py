@@ -1,11 +1,11 @@
-"""Hashes of what objects hold and of what classes do: equal for a copy, in this process and in others."""
+"""Hashes of what objects hold: equal for a copy, in this process and in others."""
 
 import copyreg
 import functools
 import hashlib
 import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping
+import secrets
+from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
@@ -21,9 +21,13 @@ ORIGINAL = "_kernelwright_original"
 NOT_HELD = frozenset({OWN, "_compiled_call_impl"})
 FOLLOWED = frozenset({"_flat_weights", "_flat_weight_refs"})
 """What torch's recurrent modules note of their weights, and note again in each call after a change."""
+_UNBOUND = (type, ModuleType, type(None))
+"""What functions belong to that are no methods."""
 NAMELESS: Mapping[int, str] = MappingProxyType({})
-DEEPEST = 40
-"""So many objects inside each other are described."""
+MOST = 100_000
+"""So many objects inside an object are described."""
+UNKNOWABLE = f"? {secrets.token_hex(8)}"
+"""Stands for what nobody can describe: it is like itself in this process, and like nothing in others."""
 
 
 def digest_of(tensor: torch.Tensor) -> str:
@@ -79,81 +83,14 @@ def description_of(value: Any, names: Mapping[int, str] = NAMELESS, met: set[int
     and modules in the object are added to ``met``.
     """
     try:
-        return _hash(_described(value, (), names, set() if met is None else met))
+        return _Description(names, set() if met is None else met, iter(range(MOST))).of(value)
     except Exception:  # whatever a user's __reduce__ raises
         return ""
 
 
-@functools.cache
-def code_of(kind: type) -> str:
-    """Return which code a class has: the Python version, and a hash. Empty for classes of torch."""
-    parts = []
-    for base in _own_bases(kind):
-        read = _names_in(base)
-        for name, value in sorted(vars(base).items()):
-            functions = [_code_text(function) for function in _functions_in(value)]
-            is_read = is_plain(value) and name in read and not name.startswith("__")
-            if functions or is_read:
-                parts.append(f"{name} = {functions or repr(value)}")
-    return f"{_python()} {_hash(chr(10).join(parts))}" if _own_bases(kind) else ""
-
-
-def is_same_class(kind: type, name: str, code: str) -> bool:
-    """Say whether a class is the one that was verified: of the same name, with the same code."""
-    module, _, qualname = name.partition(":")
-    own = code_of(kind)
-    if kind.__qualname__ != qualname or bool(own) != bool(code):
-        return False
-    if own.split()[:1] == code.split()[:1] and own:
-        return own == code
-    return bool(own) or kind.__module__ == module
-
-
-@functools.cache
-def names_read(kind: type) -> frozenset[str]:
-    """Return the names that a class's code may look up in its instances: its own, and those it speaks of."""
-    return frozenset(dir(kind)).union(names_spoken_of(kind))
-
-
-@functools.cache
-def names_spoken_of(kind: type) -> frozenset[str]:
-    """Return the names in a class's own code."""
-    return frozenset[str]().union(*map(_names_in, _own_bases(kind)))
-
-
-def _own_bases(kind: type) -> list[type]:
-    """Return the classes that a user wrote."""
-    bases = [base for base in kind.__mro__ if base is not object and ORIGINAL not in vars(base)]
-    return [base for base in bases if base.__module__.partition(".")[0] != "torch"]
-
-
-def _python() -> str:
-    return f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def _names_in(base: type) -> set[str]:
-    pending = [function.__code__ for value in vars(base).values() for function in _functions_in(value)]
-    found: set[str] = set()
-    while pending:
-        code = pending.pop()
-        found.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
-        pending += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-    return found
-
-
-def _functions_in(value: Any) -> Iterator[FunctionType]:
-    """Yield the functions of a class's entry: a method, a property, a wrapper around one."""
-    for inner in (value, *(getattr(value, name, None) for name in ("__func__", "fget", "fset", "func"))):
-        while isinstance(inner, FunctionType):
-            yield inner
-            inner = getattr(inner, "__wrapped__", None)
-
-
-def _code_text(function: FunctionType) -> str:
-    try:
-        defaults = _described([function.__defaults__, function.__kwdefaults__], (), NAMELESS, set())
-    except Exception:  # a default that nobody can describe
-        defaults = "?"
+def code_text(function: FunctionType) -> str:
+    """Return what a function does: its code, and what its defaults hold."""
+    defaults = description_of([function.__defaults__, function.__kwdefaults__]) or UNKNOWABLE
     return f"{_code(function.__code__, function.__doc__)} {defaults}"
 
 
@@ -169,57 +106,112 @@ def _constant(value: Any) -> str:
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """Return a hash of a text."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-def _described(value: Any, above: tuple[int, ...], names: Mapping[int, str], met: set[int]) -> str:
-    """Return an object in words; raises TypeError where it has none."""
-    if is_plain(value) or isinstance(value, bytes | complex):
-        return repr(value)
-    if id(value) in above:
-        return f"<{len(above) - above.index(id(value))} up>"
-    if len(above) > DEEPEST:
-        raise TypeError("too deep")
-    inner: Callable[[Any], str] = functools.partial(
-        _described, above=(*above, id(value)), names=names, met=met
-    )
-    if isinstance(value, torch.Tensor | nn.Module):
-        met.add(id(value))
-    if id(value) in names:
-        return f"the module's {names[id(value)]}"
-    if isinstance(value, torch.Tensor):
-        return f"{type(value).__name__} {tuple(value.shape)} {value.dtype} {value.device} {digest_of(value)}"
-    if isinstance(value, type | BuiltinFunctionType):
-        return name_of(value)
-    if isinstance(value, FunctionType | MethodType):
-        return _described_function(value, inner)
-    name = name_of(type(value))
-    if type(value) in (set, frozenset, dict, list, tuple):
-        return f"{name} {_described_items(value, inner)}"
-    if isinstance(value, nn.Module):
-        return f"{name} {inner({k: v for k, v in vars(value).items() if k not in not_held(value)})}"
-    return f"{name} {inner(_reduced(value))}"
+class _Description:
+    """What an object holds, a line for each object inside it.
 
+    Objects are named by the numbers of their first visits: that stays as short as the object is, and tells
+    what is shared. Tuples, frozen sets and methods, of which a copy is as good, are told by their content.
 
-def _described_items(value: Any, inner: Callable[[Any], str]) -> list[Any]:
-    if isinstance(value, dict):
-        return [(inner(key), inner(item)) for key, item in value.items()]
-    items = [inner(item) for item in value]
-    return sorted(items) if isinstance(value, set | frozenset) else items
+    Args:
+        names: as in ``description_of``.
+        met: as in ``description_of``.
+        left: has an item for each object that may still be described.
+        inside: the identities of the sets of which this describes a member.
+    """
 
+    def __init__(
+        self,
+        names: Mapping[int, str],
+        met: set[int],
+        left: Iterator[int],
+        inside: frozenset[int] = frozenset(),
+    ) -> None:
+        self.names, self.met, self.left, self.inside = names, met, left, inside
+        self.objects: list[Any] = []
+        """By number. While they are kept, no other objects have their identities."""
+        self.numbers: dict[int, int] = {}
+        self.contents: dict[int, tuple[Any, str]] = {}
+        """Of tuples and such, by identity: the object, which is kept, and a hash."""
 
-def _described_function(value: FunctionType | MethodType, inner: Callable[[Any], str]) -> str:
-    if isinstance(value, MethodType):
-        return f"{value.__name__} of {inner(value.__self__)}"
-    cells = [cell.cell_contents for cell in value.__closure__ or ()]
-    return name_of(value) if is_found(value) else f"{_code_text(value)} {inner(cells)}"
+    def of(self, value: Any) -> str:
+        """Return a hash of an object; raises TypeError where nobody can tell."""
+        lines = [self._name(value)]
+        for number, part in enumerate(self.objects):  # grows meanwhile
+            lines.append(f"{number} {self._line(part)}")
+        return hash_of("\n".join(lines))
 
+    def _name(self, value: Any) -> str:
+        if is_plain(value) or isinstance(value, bytes | complex):
+            return repr(value)
+        if isinstance(value, torch.Tensor | nn.Module):
+            self.met.add(id(value))
+        if id(value) in self.names:
+            return f"the module's {self.names[id(value)]}"
+        is_bound = isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, _UNBOUND)
+        if isinstance(value, type | BuiltinFunctionType) and not is_bound:
+            return name_of(value)
+        if isinstance(value, FunctionType) and is_found(value):
+            return name_of(value)
+        if is_bound or type(value) in (tuple, frozenset) or isinstance(value, MethodType):
+            if id(value) not in self.contents:
+                self._count()
+                self.contents[id(value)] = value, hash_of(self._content(value))
+            return self.contents[id(value)][1]
+        if id(value) not in self.numbers:
+            self._count()
+            self.numbers[id(value)] = len(self.objects)
+            self.objects.append(value)
+        return f"#{self.numbers[id(value)]}"
 
-def _reduced(value: Any) -> list[Any]:
-    reduced = value.__reduce_ex__(4)
-    if isinstance(reduced, str):
-        return [reduced]
-    made, given, state, *rest = (*reduced, None, None, None)[:5]
-    listed, mapped = (None if part is None else list(part) for part in (*rest, None, None)[:2])
-    return [None if made is copyreg.__newobj__ else made, given, state, listed, mapped]  # type: ignore[attr-defined]
+    def _count(self) -> None:
+        if next(self.left, None) is None:
+            raise TypeError("too many objects")
+
+    def _content(self, value: Any) -> str:
+        if isinstance(value, MethodType):
+            return f"{self._name(value.__func__)} of {self._name(value.__self__)}"
+        if isinstance(value, BuiltinFunctionType):
+            return f"{value.__qualname__} of {self._name(value.__self__)}"
+        return f"{name_of(type(value))} {self._items(value)}"
+
+    def _line(self, value: Any) -> str:
+        name = name_of(type(value))
+        if isinstance(value, torch.Tensor):
+            return f"{name} {tuple(value.shape)} {value.dtype} {value.device} {digest_of(value)}"
+        if isinstance(value, FunctionType):
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            return f"{code_text(value)} {self._items(cells)}"
+        if type(value) in (set, dict, list):
+            return f"{name} {self._items(value)}"
+        if isinstance(value, nn.Module):
+            held = {k: v for k, v in vars(value).items() if k not in not_held(value)}
+            return f"{name} {self._items(held)}"
+        return f"{name} {self._reduced(value)}"
+
+    def _items(self, value: Any) -> list[Any]:
+        if isinstance(value, dict):
+            return [(self._name(key), self._name(item)) for key, item in value.items()]
+        if isinstance(value, set | frozenset):
+            return ["a set around it"] if id(value) in self.inside else sorted(self._members(value))
+        return [self._name(item) for item in value]
+
+    def _members(self, value: set[Any] | frozenset[Any]) -> list[str]:
+        """Return the members of a set, each by itself, as they have no order."""
+        inside = self.inside | {id(value)}
+        return [_Description(self.names, self.met, self.left, inside).of(member) for member in value]
+
+    def _reduced(self, value: Any) -> list[Any]:
+        reduced = value.__reduce_ex__(4)
+        if isinstance(reduced, str):
+            return [reduced]
+        made, given, state, *rest = (*reduced, None, None, None)[:5]
+        listed, mapped = (
+            None if part is None else self._items(list(part)) for part in (*rest, None, None)[:2]
+        )
+        is_usual = made is copyreg.__newobj__  # type: ignore[attr-defined]
+        return [None if is_usual else self._name(made), self._name(given), self._name(state), listed, mapped]

@@ -9,6 +9,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from .calls import Cause
+from .classes import is_same_class, names_read, names_spoken_of
 from .contract import (
     STANDARD,
     Contract,
@@ -25,8 +26,9 @@ from .contract import (
     weights_of,
     written_weights,
 )
-from .described import digest_of, is_same_class, names_read, names_spoken_of, not_held
+from .described import digest_of, not_held
 from .guards import GLOBAL_HOOKS, HOOKS
+from .order import order_of
 from .pins import Pinned, Whereabouts
 from .structure import differences, take_apart
 
@@ -115,6 +117,11 @@ def _part_causes(
         mode, other = ("train", "eval") if part.training else ("eval", "train")
         text = f"{title} is in {mode} mode, verified in {other} mode"
         yield Cause("mode", text, f"call .{other}() for the fast one")
+    for holder, names in order_of(part).items():
+        wanted = verified.order.get(holder, names)
+        if names != wanted and {*names} == {*wanted}:
+            found = f"{', '.join(names[:3])}, verified as {', '.join(wanted[:3])}"
+            yield Cause("structure", f"the {holder[1:]} of {title} stand in another order: {found}")
     yield from _attribute_causes(contract, path, part, pinned, where)
 
 
@@ -175,11 +182,16 @@ def _constant_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
 
 
 def _alias_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
-    """A kernel writes at its end what the original may write before it reads another view of it."""
-    held = weights_of(module)
+    """A kernel writes at its end what the original may write before it reads it under another name.
+
+    Names are compared, as one tensor may have taken another's place; those tied in the verdict may be.
+    """
+    held, everything = weights_of(module), held_tensors(module)
     for name in written_weights(contract):
-        for other, tensor in held_tensors(module).items():
-            if name in held and tensor is not held[name] and _shares(tensor, held[name]):
+        for other, tensor in everything.items():
+            weight = contract.weights.get(other)
+            is_tied = other == name or (weight is not None and weight.same_as == name)
+            if name in held and not is_tied and (tensor is held[name] or _shares(tensor, held[name])):
                 yield Cause("aliases", f"{other} shares memory with {name}, which a call writes")
 
 

@@ -15,15 +15,16 @@ from torch import nn
 
 from .calls import advise
 from .compiled import compile_whole
-from .contract import HOLDERS, Contract, Part, TensorFacts, constants_of, names_of, parts_of, weights_of
+from .contract import Contract, Part, TensorFacts, constants_of, names_of, parts_of, weights_of
 from .described import description_of, tensors_inside
 from .kernel import NOTHING, VerifiedKernel, constructed, init_of, load_origin
 from .library import is_place, misfit, this_machine
 from .module import attach
+from .order import HOLDERS
 from .structure import UnstructuredError, find
 from .weights import read_weights
 
-FORMAT = 2
+FORMAT = 3
 HOOKS = tuple(name for name in vars(nn.Module()) if name.endswith("_hooks"))
 """Where a module keeps its hooks, which no folder does."""
 MANIFEST, CONTRACT, KERNEL, ORIGINAL, WEIGHTS, LIBRARIES = (
@@ -260,10 +261,19 @@ def _rebuilt(folder: Path, contract: Contract, tensors: Mapping[str, torch.Tenso
             made[path].register_buffer(leaf, _laid_out(tensors[name], constant.facts), persistent=False)
         else:
             vars(made[path])[leaf] = _laid_out(tensors[name], constant.facts)
-    for part_made in made.values():
+    for path, part_made in made.items():
+        _put_in_order(part_made, contract.parts[path])
         if isinstance(part_made, nn.RNNBase):
             part_made._init_flat_weights()
     return made[""]
+
+
+def _put_in_order(made: nn.Module, part: Part) -> None:
+    """Let a submodule hold its parameters, buffers and submodules in the order that was verified."""
+    for holder, names in part.order.items():
+        held: dict[str, Any] = getattr(made, holder)
+        for name in names:
+            held[name] = held.pop(name)
 
 
 def _laid_out(tensor: torch.Tensor, facts: TensorFacts) -> torch.Tensor:

@@ -303,17 +303,26 @@ class _Generator:
             else:  # 2.0 equals 2, and computes in another type
                 terms.append(f"{own}[{name!r}] == {self.constant(copy.deepcopy(value))}")
                 terms.append(f"repr({own}[{name!r}]) == {self.constant(repr(value))}")
+        return [*terms, *self._held_in(path, part)]
+
+    def _held_in(self, path: str, part: Part) -> list[str]:
+        """A submodule has no hooks and holds as many as before, in the same order where that may matter."""
+        own, terms = self._own(path), []
         empty = [f"{own}[{hooks!r}]" for hooks in HOOKS if path]
         for holder, count in self.contract.entries(path).items():
-            held = self._holder(path, holder)
-            if count:
+            held, nothing = self._holder(path, holder), part.nothing.get(holder, ())
+            names = [*part.order.get(holder, ())]
+            order = self.constant(names) if names else ""
+            if order and not nothing:
+                terms.append(f"[*({held} := {own}[{holder!r}])] == {order}")
+            elif count:
                 terms.append(f"len({held} := {own}[{holder!r}]) == {count}")
             else:
                 empty.append(f"{own}[{holder!r}]")
-            terms += [f"{held}[{name!r}] is None" for name in part.nothing.get(holder, ())]
-        if empty:
-            terms.append(f"not ({' or '.join(empty)})")
-        return terms
+            if order and nothing:
+                terms.append(f"[name for name in {held} if {held}[name] is not None] == {order}")
+            terms += [f"{held}[{name!r}] is None" for name in nothing]
+        return [*terms, f"not ({' or '.join(empty)})"] if empty else terms
 
     def _own(self, path: str) -> str:
         """Return the variable of a submodule's ``__dict__``."""
@@ -599,8 +608,11 @@ class _Generator:
         for name in part.opaque:
             terms.append(f"{_member(own, name)} is {seen}[{self.seen('attribute', path, name)}]")
         for holder, count in self.contract.entries(path).items():
+            nothing, order = part.nothing.get(holder, ()), part.order.get(holder, ())
             terms.append(f"len({own}.{holder}) == {count}")
-            terms += [f"{own}.{holder}[{name!r}] is None" for name in part.nothing.get(holder, ())]
+            terms += [f"{own}.{holder}[{name!r}] is None" for name in nothing]
+            if order:
+                terms.append(f"[name for name in {own}.{holder} if name not in {nothing!r}] == {[*order]!r}")
         return terms
 
     def seen(self, kind: str, path: str, name: str = "") -> int:

@@ -83,6 +83,7 @@ class VerifiedKernel:
     def digest(self) -> str:
         """Names the kernel's operator and its namespace."""
         text = self.program + json.dumps(self.contract.to_data(), sort_keys=True)
+        text += json.dumps([*self.contract.weights])  # in the order in which the operator takes them
         text += self.backward.digest if self.backward is not None else ""
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .aliases import with_aliases, without_views
@@ -27,6 +27,7 @@ from .contract import (
     signature_of,
     weights_of,
 )
+from .derived import derived
 from .described import ORIGINAL, OWN
 from .explain import (
     call_cause,
@@ -221,7 +222,9 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
         }
         if not hasattr(kind, "report"):
             members["report"] = _Report()
-        made[kind] = _subclass(kind, members)
+        if issubclass(kind, fx.GraphModule):
+            members["recompile"] = _recompile
+        made[kind] = derived(kind, members)
     return made[kind]
 
 
@@ -290,6 +293,23 @@ def _apply(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
     moved: nn.Module = kind._apply(self, *args, **kwargs)
     _state(self).release()
     return moved
+
+
+def _recompile(self: Any) -> Any:
+    """Make a graph module's code anew from its graph; torch does so, too, when it pickles one.
+
+    The code goes into the class, which is the original's here. Other code than before is no longer verified.
+    """
+    delivered: Any = _delivered_base(self)
+    kernel, kind, before = delivered._kernelwright_kernel, delivered._kernelwright_original, self._code
+    self.__class__ = kind
+    code = self.recompile()
+    if self._code == before:
+        self.__class__ = delivered
+    else:
+        vars(kernel)["_delivered_classes"].pop(kind)  # whose original is the former code
+        attach(kernel, self, strict=_state(self).counts.strict)
+    return code
 
 
 def _prepare_scriptable(self: nn.Module) -> nn.Module:
@@ -365,14 +385,7 @@ def _waiting_class(kernel: VerifiedKernel, kind: type[nn.Module]) -> type[nn.Mod
             vars(self)[OWN] = mine
             self.__class__ = delivered
 
-    return _subclass(kind, {"__setstate__": __setstate__, "__module__": kind.__module__})
-
-
-def _subclass(kind: type[nn.Module], members: dict[str, Any]) -> type[nn.Module]:
-    """Return a subclass with the same name, made by the class's own metaclass."""
-    metaclass: Any = type(kind)
-    made: type[nn.Module] = metaclass(kind.__name__, (kind,), members)
-    return made
+    return derived(kind, {"__setstate__": __setstate__, "__module__": kind.__module__})
 
 
 def _otherwise(self: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

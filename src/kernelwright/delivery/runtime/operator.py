@@ -118,15 +118,28 @@ class KernelOperator:
 
     # -- gradients ---------------------------------------------------------------------------------
 
-    def save(self, ctx: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
-        """Keep what the way back computes from."""
+    def save(self, ctx: Any, inputs: Sequence[torch.Tensor], output: Any) -> None:
+        """Keep what the way back computes from, and say which results it does not begin at."""
         ctx.save_for_backward(*inputs)
+        ctx.is_wanted = [tensor.requires_grad for tensor in inputs]
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*self._unreached(tensors_of(output), ctx.is_wanted))
+
+    def _unreached(self, results: Sequence[torch.Tensor], wanted: Sequence[bool]) -> list[torch.Tensor]:
+        """Return the results that are known to have no part in the gradients that are wanted."""
+        gradients, asked = self.contract.gradients, set(_places(wanted))
+        if gradients is None or not asked <= set(self._computed):
+            return []
+        reached = [{self._computed[k] for k in gradients.through([i])} for i in range(len(results))]
+        return [result for result, places in zip(results, reached, strict=True) if asked.isdisjoint(places)]
 
     def backward(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Run the backward kernel, or compute the original again and go back through it."""
-        wanted = ctx.is_wanted if self.is_listed else ctx.needs_input_grad
-        by_kernel = self._by_kernel(ctx.saved_tensors, grads, wanted)
-        return by_kernel or self._recomputed(ctx.saved_tensors, grads, wanted)
+        """Run the backward kernel, or compute the original again and go back through it.
+
+        There is no gradient where the gradients that are given do not lead, as in the original.
+        """
+        by_kernel = self._by_kernel(ctx.saved_tensors, grads, ctx.is_wanted)
+        return by_kernel or self._recomputed(ctx.saved_tensors, grads, ctx.is_wanted)
 
     def teach(self, original: nn.Module) -> None:
         """Compute gradients by this original, which is as verified; the one of the beginning may not be."""
@@ -141,6 +154,15 @@ class KernelOperator:
         arguments = self.contract.cases[0].arguments
         return operator_of(kernel, BackwardModule(self._original, arguments, self.contract.spread, gradients))
 
+    @cached_property
+    def _computed(self) -> list[int]:
+        """Places, among all tensors, of those whose gradients a backward kernel computes."""
+        gradients = self.contract.gradients
+        if gradients is None:
+            return []
+        names = [self.n_inputs + self.names.index(name) for name in gradients.parameters]
+        return [*gradients.inputs, *names]
+
     def _by_kernel(
         self,
         tensors: Sequence[torch.Tensor],
@@ -151,16 +173,20 @@ class KernelOperator:
         kernel, gradients = self.kernel.backward, self.contract.gradients
         if kernel is None or gradients is None or self._backward is None:
             return None
-        n_inputs = self.n_inputs
-        places = [*gradients.inputs, *(n_inputs + self.names.index(name) for name in gradients.parameters)]
-        given = [grads[position] for position in gradients.results]
-        if any(is_wanted and place not in places for place, is_wanted in enumerate(wanted)):
+        asked = set(_places(wanted))
+        if not asked <= set(self._computed):
             return None
-        call = [*tensors[:n_inputs], *(grad.contiguous() for grad in given if grad is not None)]
+        asked &= {self._computed[k] for k in gradients.through(_places([g is not None for g in grads]))}
+        if not asked:
+            return (None,) * len(tensors)
+        facts = self._split(tensors)[0].outputs
+        given = [_given(grads[i], facts[i], tensors) for i in gradients.results]
+        call = [*tensors[: self.n_inputs], *given]
         if not any(case.is_met_by(call) for case in kernel.contract.cases_of(0)):
             return None
-        found = dict(zip(places, tensors_of(self._backward(*call, *tensors[n_inputs:])), strict=True))
-        return tuple(found[place] if is_wanted else None for place, is_wanted in enumerate(wanted))
+        computed = tensors_of(self._backward(*call, *tensors[self.n_inputs :]))
+        found = dict(zip(self._computed, computed, strict=True))
+        return tuple(found[place] if place in asked else None for place in range(len(tensors)))
 
     def _recomputed(
         self,
@@ -240,8 +266,7 @@ class KernelOperator:
             return
 
         def save(ctx: Any, inputs: tuple[list[torch.Tensor]], output: Any) -> None:
-            self.save(ctx, tuple(inputs[0]), output)
-            ctx.is_wanted = [tensor.requires_grad for tensor in inputs[0]]
+            self.save(ctx, inputs[0], output)
 
         def backward(ctx: Any, *grads: torch.Tensor | None) -> list[torch.Tensor | None]:
             return list(self.backward(ctx, *grads))
@@ -343,6 +368,15 @@ def _empty(facts: TensorFacts, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.empty_strided(
         cast("Sequence[int]", facts.shape), cast("Sequence[int]", facts.stride), dtype=dtype, device=device
     )
+
+
+def _given(grad: torch.Tensor | None, facts: TensorFacts, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return a result's gradient as a kernel takes it: zeros where none is given."""
+    return (_empty(facts, tensors).zero_() if grad is None else grad).contiguous()
+
+
+def _places(which: Sequence[bool]) -> list[int]:
+    return [place for place, is_one in enumerate(which) if is_one]
 
 
 def _apart(found: list[torch.Tensor], given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
