@@ -443,6 +443,15 @@ def test_rows_of_another_number_are_alike_too() -> None:
     assert 0 < int((many == few[torch.arange(12) % 5]).all(1).sum()) < 12
 
 
+def test_vectors_along_every_middle_axis_are_zero() -> None:
+    for seed in range(9):
+        x = torch.randn(4, 6, 8, 8, generator=generator(seed))
+        moved = [x]
+        change_sample(moved, "mild_rows", 1, Keeping.NOTHING, generator(seed), AcceptedInputs())
+        for axis in (1, 2):
+            assert bool((x == 0).all(axis).any())
+
+
 def test_rows_are_like_codes_where_no_other_input_has_such_rows() -> None:
     x, codes = torch.randn(64, 8), torch.randn(5, 8)
     change_sample([x], "alike", 0, Keeping.NOTHING, generator(), AcceptedInputs(), [torch.randn(5, 9), codes])

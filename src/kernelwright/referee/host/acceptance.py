@@ -492,7 +492,7 @@ class _Trace(Watching):
             yield args[1], args[4]
         elif name in BAGS and len(args) > PADDING and args[PADDING] >= 0:
             yield args[1], args[PADDING]
-        elif self._compares and name in COMPARED:
+        elif self._compares and name in COMPARED and len(args) > 1:
             if (value := _number(args[1])) is not None:
                 beside = (-1, 0, 1) if name in ORDERED and _is_integer(args[0]) else (0,)
                 yield from ((args[0], value + by) for by in beside)

@@ -166,7 +166,7 @@ def make_odd(
 ) -> None:
     """Make some rows or elements of an input odd, in place: ``odd_elements`` or a family of ``SHARES``.
 
-    ``is_across``: rows lie along another axis than the last, where there is one.
+    ``is_across``: rows lie along the middle axes, where there are any, each in a part of the first axis.
     """
     if x.numel() == 0 or not oddness.kinds:
         return
@@ -177,12 +177,14 @@ def make_odd(
         return _make_elements_odd(x, oddness, generator)
     drawn = x.clone(memory_format=torch.contiguous_format)
     least_kept = Keeping.RANGE if family == "mild_rows" else Keeping.NOTHING
-    axis: int | None = x.ndim - 1
-    if family == "few_odd_rows":
-        axis = None
-    elif is_across and x.ndim > 1:
-        axis = int(torch.randint(x.ndim - 1, (1,), generator=generator))
-    _make_rows_odd(x, drawn, SHARES[family], axis, oddness, generator, least_kept)
+    if is_across and x.ndim > 2:
+        axes = 1 + torch.randperm(x.ndim - 2, generator=generator)[: len(x)]
+        for i, axis in enumerate(axes.tolist()):
+            part = x[i :: len(axes)]
+            _make_rows_odd(part, drawn, SHARES[family], axis, oddness, generator, least_kept)
+        return
+    along = None if family == "few_odd_rows" else x.ndim - 1
+    _make_rows_odd(x, drawn, SHARES[family], along, oddness, generator, least_kept)
     if family == "mixed":
         _make_rows_odd(x, drawn, SHARES["few_odd_rows"], None, oddness, generator)
         _make_elements_odd(x, oddness, generator)

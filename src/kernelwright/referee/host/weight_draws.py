@@ -45,9 +45,8 @@ def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: tor
     if style == "touched":
         return _touch(x, is_parameter, generator)
     if style in ODD:
-        if is_parameter:
-            _make_rows_odd(x, ODD_ROWS.get(style, ()), generator)
-        return _make_odd(x, is_parameter, ODD[style], generator)
+        _make_odd(x, is_parameter, ODD[style], generator)
+        return _make_rows_odd(x, ODD_ROWS.get(style, ()) if is_parameter else (), generator)
     if is_parameter and style.startswith("redrawn"):
         return _redraw(x, style == "redrawn_positive", generator)
     _scale(x, is_parameter and style == "signed", generator)

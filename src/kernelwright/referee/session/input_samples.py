@@ -148,7 +148,7 @@ BY_ROW = Slack(reference=4.0, floor=32.0, is_by_row=True)
 MILD_FAMILIES = ("mild_rows", "mild_elements")
 """Rows or elements are odd within the range of the values as drawn."""
 ACROSS = 1
-"""Variant of ``mild_rows`` whose rows lie along another axis than the last."""
+"""Variant of ``mild_rows`` whose rows lie along middle axes."""
 ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", *MILD_FAMILIES, "mixed")
 """Families in which most values are ordinary."""
 FOLLOWING = ("odd_elements", "mixed")
