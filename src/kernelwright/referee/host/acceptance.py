@@ -49,6 +49,7 @@ from kernelwright.referee.host.redrawn import (
     UNEVEN,
     WIDE,
     are_in_a_row,
+    is_integer,
     is_mask,
     put_special,
 )
@@ -267,17 +268,17 @@ class Asking:
     # --- masks, integers, labels
 
     def _others(self) -> list[int]:
-        return [i for i, x in enumerate(self._values) if is_mask(x) or _is_integer(x)]
+        return [i for i, x in enumerate(self._values) if is_mask(x) or is_integer(x)]
 
     def _find_styles(self, i: int, trace: "_Trace") -> frozenset[int]:
         """Return the styles in which a mask or integers may be redrawn."""
         found: set[int] = set()
         takes = partial(self._takes, i, may_repeat=i not in trace.overwritten)
-        is_integer = not is_mask(self._values[i])
-        if is_integer and are_in_a_row(self._values[i]):
+        is_number = not is_mask(self._values[i])
+        if is_number and are_in_a_row(self._values[i]):
             found = {style for style in (SHIFTED, SHUFFLED)[: 1 + trace.is_index] if takes(style)}
             return self._told(i, found, found)
-        is_safe = trace.is_safe_softmax and not is_integer
+        is_safe = trace.is_safe_softmax and not is_number
         for style in (PADDED, RANDOM) if is_safe else STYLES:
             if style == EQUAL and UNEVEN not in found:
                 break
@@ -285,15 +286,15 @@ class Asking:
                 found.add(style)
             elif style == PADDED:
                 break
-        if not is_integer and PADDED in found and not {UNEVEN, EQUAL} <= found:
+        if not is_number and PADDED in found and not {UNEVEN, EQUAL} <= found:
             with _Attention() as attention:
                 for style in (FULL, EMPTY):
                     attention.has_empty_rows = False
                     found |= {style} if takes(style) and not attention.has_empty_rows else set()
-        if is_integer and not found and takes(TRADED):
+        if is_number and not found and takes(TRADED):
             found.add(TRADED)
             return self._told(i, found, found)
-        if is_integer and RANDOM in found and i not in trace.no_numbers and takes(WIDE):
+        if is_number and RANDOM in found and i not in trace.no_numbers and takes(WIDE):
             found.add(WIDE)
         return self._told(i, found, {PADDED, RANDOM} <= found)
 
@@ -448,7 +449,7 @@ class _Trace(Watching):
         """Take the tensors that the reference is called with."""
         for i, x in enumerate(inputs):
             self._note(self._moved, x, frozenset({i}))
-            if _is_integer(x):
+            if is_integer(x):
                 self._note(self._derived, x, frozenset({i}))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -476,7 +477,7 @@ class _Trace(Watching):
         for x in _tensors_of(result, None) if moved or derived else ():
             if moved:
                 self._note(self._moved, x, moved)
-            if derived and _is_integer(x):
+            if derived and is_integer(x):
                 self._note(self._derived, x, derived)
 
     def _note(self, known: dict[int, frozenset[int]], x: torch.Tensor, sources: frozenset[int]) -> None:
@@ -494,13 +495,13 @@ class _Trace(Watching):
             yield args[1], args[PADDING]
         elif self._compares and name in COMPARED and len(args) > 1:
             if (value := _number(args[1])) is not None:
-                beside = (-1, 0, 1) if name in ORDERED and _is_integer(args[0]) else (0,)
+                beside = (-1, 0, 1) if name in ORDERED and is_integer(args[0]) else (0,)
                 yield from ((args[0], value + by) for by in beside)
         elif self._compares and name in CLAMPS:
             bounds = (*args[1:3], kwargs.get("min"), kwargs.get("max"))
             sides = CLAMPS[name] if len(args) > 1 else (-1, 1)
             for side, bound in zip(sides, bounds, strict=False):
-                if (value := _number(bound)) is not None and _is_integer(args[0]):
+                if (value := _number(bound)) is not None and is_integer(args[0]):
                     yield args[0], value + side
 
     def _overwritten_by(self, name: str, args: Any, kwargs: Any) -> frozenset[int]:
@@ -561,10 +562,6 @@ def _are_equal(tensor: object, x: torch.Tensor) -> bool:
 
 def _is_ascending(x: torch.Tensor) -> bool:
     return x.ndim > 0 and bool((x.diff(dim=-1) >= 0).all())
-
-
-def _is_integer(x: torch.Tensor) -> bool:
-    return not x.is_floating_point() and not x.is_complex() and x.dtype is not torch.bool and x.numel() > 0
 
 
 def _error(x: torch.Tensor, o: torch.Tensor) -> float:

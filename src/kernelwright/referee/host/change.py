@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.referee.host.input_distributions import change_inputs, permute
-from kernelwright.referee.host.odd_rows import ANY, Keeping, Oddness, kept, make_odd
+from kernelwright.referee.host.odd_rows import ANY, SAME_SHARE, Keeping, Oddness, kept, make_odd, nearly
 from kernelwright.referee.host.redrawn import (
     EMPTY,
     EQUAL,
@@ -22,6 +22,7 @@ from kernelwright.referee.host.redrawn import (
     WIDE,
     are_in_a_row,
     has_order,
+    is_integer,
     is_mask,
     put_special,
     redraw_integers,
@@ -50,10 +51,6 @@ LEAST_FACTOR, RMS_FOR_ZEROS = 0.5, 0.5
 """Such floats are multiplied by a factor between this and 1. Zeros become noise of that root mean square."""
 LABELLED = frozenset({"odd_rows", "mixed", "mild_rows"})
 """Families in which labels take values that the reference treats apart."""
-SAME_SHARE, NEAR = 0.5, 2.0**-12
-"""Of inputs that are alike, this share of rows is equal; the others differ by up to ``NEAR`` of a value."""
-CHOSEN_SHARE = 0.5
-"""Share of labels that name the largest of the scores beside them."""
 NONFINITE, UP, DOWN = "nonfinite", "nonfinite_up", "nonfinite_down"
 """NaN and infinities; large and small finite values at the same places, to see which results hang on them."""
 FINITE = {UP: 64.0, DOWN: -64.0}
@@ -137,7 +134,7 @@ def change_sample(
         if style is not None and keeping < Keeping.SIZE:
             is_whole = family in FLAT
             redraw(x, style, generator, may_repeat=i in accepted.may_repeat, is_whole=is_whole)
-        if family in LABELLED and i in accepted.special:
+        if family in LABELLED and i in accepted.special and keeping < Keeping.RANGE:
             put_special(x, accepted.special[i], generator, in_rows=i in accepted.special_rows)
 
 
@@ -174,31 +171,25 @@ def make_alike(
     Others are the first one of the same shape, else the first one with rows of the same length. Where there
     is none, half of the rows become like rows of ``codes``.
     """
-    first: dict[tuple[object, ...], torch.Tensor] = {}
+    by_shape: dict[tuple[torch.dtype, torch.Size], torch.Tensor] = {}
+    by_width: dict[tuple[torch.dtype, int], torch.Tensor] = {}
     for x in inputs:
         if not x.is_floating_point() or not x.numel():
             continue
-        same = first.setdefault((x.dtype, *x.shape), x)
-        other = first.setdefault((x.dtype, f"rows of {x.shape[-1]}"), x) if x.ndim > 1 else x
-        if same is not x:
-            other = same
-        drawn, rows = x.clone(), x.shape[:-1] + (1,) * bool(x.ndim)
-        near = _wrapped(other, x.shape) if other is not x else _picked(x, codes, generator)
-        is_same = torch.rand(rows, generator=generator) < SAME_SHARE
-        by = torch.rand(x.shape, generator=generator).to(x.dtype) * NEAR
-        x.copy_(kept(near * (1 + torch.where(is_same | (near == drawn), 0, by)), keeping, drawn))
+        drawn, other = x.clone(), by_shape.setdefault((x.dtype, x.shape), x)
+        if other is x and x.ndim > 1:
+            other = by_width.setdefault((x.dtype, x.shape[-1]), x)
+        like = _like_codes(x, codes, generator) if other is x else nearly(_wrapped(other, x.shape), generator)
+        x.copy_(kept(like, keeping, drawn))
 
 
-def _picked(x: torch.Tensor, codes: Sequence[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
-    """Return an input of which half of the rows are some of the first codes that fit, if any do."""
-    fitting = [
-        c for c in codes if x.ndim > 1 and c.dtype == x.dtype and c.shape[-1] == x.shape[-1] and len(c)
-    ]
-    if not fitting:
-        return x.clone()
-    rows = (*x.shape[:-1], 1)
-    picks = torch.randint(len(fitting[0]), x.shape[:-1], generator=generator)
-    return torch.where(torch.rand(rows, generator=generator) < SAME_SHARE, fitting[0][picks], x)
+def _like_codes(x: torch.Tensor, codes: Sequence[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
+    """Return an input of which half of the rows are like some of the first codes that fit, if any do."""
+    for code in codes if x.ndim > 1 else ():
+        if code.dtype == x.dtype and code.shape[-1] == x.shape[-1] and len(code):
+            near = nearly(code[torch.randint(len(code), x.shape[:-1], generator=generator)], generator)
+            return torch.where(torch.rand((*x.shape[:-1], 1), generator=generator) < SAME_SHARE, near, x)
+    return x
 
 
 def _wrapped(x: torch.Tensor, shape: torch.Size) -> torch.Tensor:
@@ -216,17 +207,18 @@ def make_integers_alike(
 
     Half of the elements do, or all of a row that is sorted or holds no value twice.
     """
-    integers = [i for i, styles in accepted.redrawn.items() if RANDOM in styles and _are_integers(inputs[i])]
     first: dict[tuple[torch.Size, torch.dtype], int] = {}
-    for i in integers:
+    for i, styles in accepted.redrawn.items():
         x = inputs[i]
+        if RANDOM not in styles or is_mask(x) or not is_integer(x):
+            continue
         other = inputs[first.setdefault((x.shape, x.dtype), i)]
         if other is not x:
             whole = x.shape[:-1] + (1,) * bool(x.ndim)
             shape = whole if has_order(x) or has_order(other) else x.shape
             x.copy_(torch.where(torch.rand(shape, generator=generator) < SAME_SHARE, other, x))
         elif i in accepted.may_repeat and (chosen := _chosen_of(x, inputs)) is not None:
-            x.copy_(torch.where(torch.rand(x.shape, generator=generator) < CHOSEN_SHARE, chosen, x))
+            x.copy_(torch.where(torch.rand(x.shape, generator=generator) < SAME_SHARE, chosen, x))
 
 
 def _chosen_of(labels: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor | None:
@@ -237,10 +229,6 @@ def _chosen_of(labels: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Te
             if shape == labels.shape and 0 <= int(labels.max()) < scores.shape[axis]:
                 return scores.argmax(axis).to(labels.dtype)
     return None
-
-
-def _are_integers(x: torch.Tensor) -> bool:
-    return not (x.is_floating_point() or x.is_complex() or x.numel() == 0 or is_mask(x))
 
 
 def _style(family: str, variant: int, accepted: frozenset[int], generator: torch.Generator) -> int | None:

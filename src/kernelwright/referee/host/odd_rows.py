@@ -30,8 +30,8 @@ reference that sums in float64, as torch's ``std`` does, asks for no more of a k
 MARGIN = 10
 """The range used is narrower by this many powers of two than the widest that the reference accepts: another
 order of the same arithmetic may overflow a little earlier."""
-NEARLY = 2.0**-12
-"""By how much of their values rows that nearly repeat others differ from them at most."""
+SAME_SHARE, NEAR = 0.5, 2.0**-12
+"""Of rows that are like others, this share is equal; the rest differs by up to ``NEAR`` of a value."""
 LEAST_EXPONENT = 2
 """The range where an output is an index or a flag: these say nothing of how near another one was."""
 
@@ -103,13 +103,16 @@ def _rounded(rows: Rows, source: _Source) -> Rows:
     return (rows / step).round() * step
 
 
+def nearly(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return the same values in half of the rows, and nearly the same ones in the others."""
+    by = torch.rand(x.shape, generator=generator).to(x.dtype) * NEAR
+    is_same = torch.rand(x.shape[:-1] + (1,) * bool(x.ndim), generator=generator) < SAME_SHARE
+    return x * (1 + torch.where(is_same, 0, by))
+
+
 def _repeated(rows: Rows, source: _Source) -> Rows:
-    """Return other rows: half of them as they are, the others nearly so."""
     others = rows if source.rows is None else source.rows
-    picked = others[source.places(len(rows), len(others))]
-    by = source.uniform(rows.numel(), 0, NEARLY).view(rows.shape)
-    by[torch.rand(len(rows), generator=source.generator) < 0.5] = 0.0
-    return picked * (1 + by).to(rows.dtype)
+    return nearly(others[source.places(len(rows), len(others))], source.generator)
 
 
 def _wide(rows: Rows, source: _Source) -> Rows:

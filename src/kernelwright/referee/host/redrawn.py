@@ -45,6 +45,11 @@ def is_mask(x: torch.Tensor) -> bool:
     return others.numel() > 0 and bool((others == others[0]).all())
 
 
+def is_integer(x: torch.Tensor) -> bool:
+    """Tell whether an input holds integers; a mask of 0 and 1 does, too."""
+    return not x.is_floating_point() and not x.is_complex() and x.dtype is not torch.bool and x.numel() > 0
+
+
 def redraw_mask(
     x: torch.Tensor, style: int, generator: torch.Generator, *, share: float = FULL_SHARE
 ) -> None:
@@ -119,9 +124,8 @@ def redraw_integers(
         return
     if style in (WIDE, SHIFTED, SHUFFLED, TRADED):
         return _redraw_freely(x, style, generator, is_farthest=is_farthest)
-    rows = ordered_rows(x)
+    rows, is_sorted, is_distinct = _ordered_rows(x)
     low, high = int(rows.min()), int(rows.max())
-    is_sorted, is_distinct = _are_sorted(rows), _are_distinct(rows)
     repeats = may_repeat and style >= UNEVEN
     if is_distinct and is_sorted and (not repeats or high - low < rows.shape[1]):
         return
@@ -139,19 +143,23 @@ def redraw_integers(
     x.copy_(new.view(x.shape))
 
 
-def ordered_rows(x: torch.Tensor) -> torch.Tensor:
-    """Return integers as rows that are sorted or without repetitions: one row, or those of the last axis."""
-    flat = x.reshape(1, -1)
-    if x.ndim < 2 or x.shape[-1] < 2 or _are_sorted(flat) or _are_distinct(flat):
-        return flat
-    rows = x.reshape(-1, x.shape[-1])
-    return rows if _are_sorted(rows) or _are_distinct(rows) else flat
-
-
 def has_order(x: torch.Tensor) -> bool:
     """Tell whether integers are sorted or without repetitions, as a whole or in each row."""
-    rows = ordered_rows(x)
-    return _are_sorted(rows) or _are_distinct(rows)
+    _, is_sorted, is_distinct = _ordered_rows(x)
+    return is_sorted or is_distinct
+
+
+def _ordered_rows(x: torch.Tensor) -> tuple[torch.Tensor, bool, bool]:
+    """Return integers as one row, or as those of the last axis where only these are in order.
+
+    Also whether the rows are sorted, and whether they are without repetitions.
+    """
+    flat = x.reshape(1, -1)
+    for rows in (flat, x.reshape(-1, x.shape[-1])) if x.ndim > 1 else (flat,):
+        is_sorted, is_distinct = _are_sorted(rows), _are_distinct(rows)
+        if is_sorted or is_distinct:
+            return rows, is_sorted, is_distinct
+    return flat, False, False
 
 
 def _are_sorted(rows: torch.Tensor) -> bool:

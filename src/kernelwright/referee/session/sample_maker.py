@@ -153,7 +153,7 @@ class DrawMaker:
         """Load a weight sample into the reference."""
         self._weights.write(state, slots)
 
-    def element(self, name: str, at: tuple[int, ...]) -> list[npt.NDArray[np.uint8]]:
+    def element(self, name: str, at: tuple[int, ...]) -> list[Bytes]:
         """Return where the bytes of one element of the reference's weights lie; see LiveWeights.element."""
         return self._weights.element(name, at)
 
@@ -252,7 +252,7 @@ class DrawMaker:
                 raise
             raise NonFinite("the reference refuses it") from error
 
-    def draw_of(self, key: SampleKey, state: WeightState, raw: npt.NDArray[np.uint8]) -> InputSample:
+    def draw_of(self, key: SampleKey, state: WeightState, raw: Bytes) -> InputSample:
         """Return the sample for as-is inputs drawn before; raises NonFinite.
 
         The sample lies in the first spare memory.
@@ -260,14 +260,14 @@ class DrawMaker:
         with self._called_on(raw, state) as place:
             return self._with_oracle(key, state, place.inputs, place.name, place.storage)
 
-    def output_on(self, state: WeightState, raw: npt.NDArray[np.uint8]) -> TensorMemory:
+    def output_on(self, state: WeightState, raw: Bytes) -> TensorMemory:
         """Return the reference's outputs on as-is inputs drawn before; valid until the next command."""
         with self._called_on(raw, state):
             self._host.write_output("results", self.output_slots)
         return self._scratch["results"]
 
     @contextlib.contextmanager
-    def _called_on(self, raw: npt.NDArray[np.uint8], state: WeightState) -> Iterator[_Spare]:
+    def _called_on(self, raw: Bytes, state: WeightState) -> Iterator[_Spare]:
         """Put inputs into the first spare memory and call the reference on them."""
         place = self._spare(0)
         place.inputs.bytes[:] = raw
@@ -542,7 +542,7 @@ def change_one(memory: TensorMemory, slot: Slot, rng: random.Random, *, trades: 
     words[at] = encoded(CHANGED_BY * largest, dtype)
 
 
-def encoded(value: float, dtype: str) -> npt.NDArray[np.uint8]:
+def encoded(value: float, dtype: str) -> Bytes:
     """Return the bytes of a number."""
     if dtype == "bfloat16":  # the upper half of a float32
         return np.array([value], np.float32).view(np.uint8)[2:].copy()

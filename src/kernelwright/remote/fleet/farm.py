@@ -3,9 +3,7 @@
 A build node is one that offers the resource ``BUILDS``. Nothing is timed there.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from kernelwright.core.frozen import Frozen
 from kernelwright.remote.fleet.records import WorkerVersion
@@ -38,6 +36,3 @@ class BuiltFiles:
     the machine that times finds out by itself."""
     problem: str = ""
     """Why this node cannot build for that machine, in one line."""
-
-
-Build: TypeAlias = Callable[[BuildOrder], BuiltFiles]
