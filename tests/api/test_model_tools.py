@@ -15,7 +15,9 @@ from kernelwright.agents.llm.tools import Tool
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Node, Situation
 from kernelwright.api.model_tools import model_tools, toolboxes
+from kernelwright.api.tool_trials import UNKNOWN_ALLOWED, allowed_error
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import NumericalError
 from kernelwright.core.machine import Machine
 from kernelwright.core.models import ModelSettings, RoleModel
 from kernelwright.core.roofline import Floor, Work
@@ -69,6 +71,23 @@ def test_every_tool_has_a_schema_that_names_its_arguments(tools: dict[str, Tool]
 )
 def test_what_would_build_and_run_is_offered_only_where_candidates_run_here(spec: RunSpec) -> None:
     assert tuple(tool.name for tool in model_tools(spec, load_settings())) == READING
+
+
+def test_the_expert_is_offered_only_where_it_writes_the_language() -> None:
+    spec = SPEC.model_copy(update={"target": TargetName.parse("cuda/cuda")})
+    assert [tool.name for tool in model_tools(spec, load_settings())] == ["read_skill"]
+
+
+def test_a_draft_may_be_off_by_what_its_kind_of_inputs_allows() -> None:
+    base = Candidate(source=KERNEL, role="generator")
+    strict = NumericalError(
+        workload="default", family="as_is", output="0", error=0.0, reference_error=0.0, allowed=1e-5
+    )
+    errors = (strict, strict.model_copy(update={"family": "heavy_tail", "allowed": 0.5}))
+    found = fake_evaluation(base, TASK, 2.5).model_copy(update={"errors": errors})
+    assert allowed_error([found], "as_is") == pytest.approx(2e-5)
+    assert allowed_error([found], "scaled") == pytest.approx(1.0), "nothing is known of that kind"
+    assert allowed_error([], "as_is") == UNKNOWN_ALLOWED
 
 
 def test_a_seat_whose_server_takes_no_tools_has_none() -> None:

@@ -1,15 +1,17 @@
 """A budget of what models cost ends a run, and what was paid for by then is judged."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from lab.servers.bad_server import BadServer, answers, status
-from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee
+from lab.servers.playing_model import TASK, PlayingModel, ScriptedReferee, block, kernel
 from tests.marks import mostly_slow
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
+from kernelwright.core.events import MoveFailed
 from kernelwright.core.models import CallMode, ModelSettings
 from kernelwright.core.run import RunSpec
 from kernelwright.methods import recipes
@@ -130,6 +132,24 @@ def test_no_kernel_is_asked_for_that_could_not_be_judged(recipe: str, play: Play
     by_hand = recipe.startswith("stark")  # the root is the reference; no model writes it
     assert outcome.spent.evaluations == 6
     assert len(asked) == outcome.spent.evaluations - by_hand
+
+
+def test_who_writes_known_kernels_is_asked_three_times_a_step(play: Play, store: Store) -> None:
+    class Repeating(PlayingModel):
+        def _new_kernel(self, *, may_break: bool = False) -> str:
+            self._n_kernels += 1
+            return block(kernel(min(self._n_kernels, 2)))
+
+    def verdict(source: str) -> float:
+        return 3.0 if "CHUNK = 1;" in source else 1.5
+
+    with BadServer(answers(Repeating())) as server:
+        spec = spec_for(server, "kernelskill", Budget(evaluations=40, model_calls=13))
+        outcome = play(spec, ScriptedReferee(verdict))
+    stored = store.iter_events(outcome.run_id, kinds=["move_failed"])
+    failed = [one.event for one in stored if isinstance(one.event, MoveFailed)]
+    assert max(Counter(event.step for event in failed).values()) == 3
+    assert all("which was evaluated already: verified, 1.50x" in event.reason for event in failed)
 
 
 @pytest.mark.parametrize(("calls", "unspent"), [("merged", 0), ("separate", 1)])

@@ -138,6 +138,12 @@ def test_a_probe_whose_chains_were_merged_is_found_out() -> None:
     assert not check.is_whole and alone.fma(check).median == 600 / 24
 
 
+def test_accumulators_are_the_rate_of_many_chains_over_that_of_one() -> None:
+    rates: dict[str, tuple[float, float]] = {"fma_written": (240, 0.0), "fma_one_chain": (30, 0.0)}
+    assert read_figures(lines(rates), 2).fma_in_flight() == 8
+    assert read_figures(lines({"fma_compiled": (600, 0.0)}), 2).fma_in_flight() is None
+
+
 @pytest.mark.parametrize("text", ["", "chains 24 0 0 0\nexp 2 0 1e9 0", "exp 2 0", "exp two 0 1e9 0"])
 def test_what_is_no_round_of_figures_is_a_machine_error(text: str) -> None:
     with pytest.raises(MachineError, match="peak probe"):

@@ -94,6 +94,8 @@ class Situation:
     """Candidates that the budget still allows to evaluate; None: any number."""
     evaluated: frozenset[str] = frozenset()
     """Ids of all candidates that this run has evaluated: to write one of them again is in vain."""
+    is_independent: bool = False
+    """True where no seed may be told of another (best of N)."""
 
 
 @dataclass(frozen=True)

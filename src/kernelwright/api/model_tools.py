@@ -43,8 +43,9 @@ def toolboxes(spec: RunSpec, models: ModelSettings, settings: Settings) -> Calla
 
 def model_tools(spec: RunSpec, settings: Settings) -> tuple[Tool, ...]:
     """Return the tools of a run; what builds and runs only where candidates run on the processor here."""
-    is_away = target_of(spec.target).device.is_apart or spec.machine.is_elsewhere
-    return (*(() if is_away else _trying(settings)), *_reading())
+    target = target_of(spec.target)
+    is_away = target.device.is_apart or spec.machine.is_elsewhere
+    return (*(() if is_away else _trying(settings)), *_reading(has_expert=target.writer is not None))
 
 
 def _trying(settings: Settings) -> tuple[Tool, ...]:
@@ -62,9 +63,11 @@ def _trying(settings: Settings) -> tuple[Tool, ...]:
     )
 
 
-def _reading() -> tuple[Tool, ...]:
-    return (
-        Tool(READ_SKILL, "Show the full text of a skill.", ReadSkill, skill_text, needs_long_term=True),
+def _reading(*, has_expert: bool) -> tuple[Tool, ...]:
+    """Return what reads skills, and what asks the expert, where it writes kernels for the target."""
+    skill = Tool(READ_SKILL, "Show the full text of a skill.", ReadSkill, skill_text, needs_long_term=True)
+    expert = (
         Tool("list_moves", MOVES, ExpertPlan, moves_listed, needs_long_term=True),
         Tool("expert_kernel", WRITE, ExpertPlan, kernel_written, needs_long_term=True),
     )
+    return (skill, *(expert if has_expert else ()))

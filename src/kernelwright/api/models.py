@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kernelwright.agents.llm.context_check import require_room
 from kernelwright.agents.llm.preflight import preflight
 from kernelwright.agents.llm.prices import require_prices, with_prices
+from kernelwright.agents.roles import ANCHORING
 from kernelwright.agents.teams import SEATS, model_seats
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
@@ -52,13 +53,27 @@ def ready_models(
         usd: the budget.
 
     Raises:
-        UserError: no key, a wrong one, no such model, no server, or a budget in USD for a model of unknown
-            price.
+        UserError: no key, a wrong one, no such model, no server, a budget in USD for a model of unknown
+            price, or a model that nobody would ask.
     """
     if models is None:
         return None
+    _require_planner(models, team, recipes)
     require_prices(models, Budget(usd=usd))
     return with_prices(preflight(models, temperatures=[_temperatures(recipe, team) for recipe in recipes]))
+
+
+def _require_planner(models: ModelSettings, team: str, recipes: Sequence[str]) -> None:
+    """Raise UserError for a model of the Planner's where the Coder's gives plan and kernel in one answer."""
+    is_merged = models.calls == "merged" and {"planner", "coder"} <= model_seats(team)
+    if "planner" not in models.roles or not is_merged:
+        return
+    steps = [step for recipe in recipes for step in find_recipe(recipe).pipelines.values()]
+    if not any(ANCHORING in step.seats for step in steps):
+        raise UserError(
+            "--role-model planner: plan and kernel are one answer, which the coder's model gives; add "
+            "--calls separate, or name the model for coder"
+        )
 
 
 def _temperatures(recipe: str, team: str) -> dict[str, float]:

@@ -5,6 +5,7 @@ Nothing here judges. Draws are those of the process that times points, never a v
 
 import ast
 import statistics
+from collections.abc import Sequence
 
 from kernelwright.agents.llm.sources import unfold
 from kernelwright.agents.problem import Problem
@@ -12,6 +13,7 @@ from kernelwright.agents.roles import Node, Situation
 from kernelwright.api.tool_arguments import ProfileBase, TryKernel
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
+from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.open_parameters import closed, open_parameters
 from kernelwright.core.task import Task
 from kernelwright.core.wrong_numbers import OwnDraw
@@ -78,20 +80,28 @@ def tried(situation: Situation, asked: TryKernel) -> str:
     """Say how a draft does against the reference, in a confined process of its own."""
     task, program = _at(situation.problem.task, asked.sizes), _program(asked.source)
     judged = [node.evaluation for node in (situation.base, *situation.run) if node is not None]
-    errors = [2 * error.allowed for evaluation in judged for error in evaluation.errors]
-    allowed = max([LEAST_ALLOWED, *errors]) if errors else UNKNOWN_ALLOWED
+    draws = [OwnDraw(family=family, allowed=allowed_error(judged, family)) for family in FAMILIES]
     with PointTimer(task, threads=probe_machine().cores or 1) as timer:
         first = timer.load({BASE: program}, LIMIT_S, [BASE]).get(BASE)
-        draws = [OwnDraw(family=family, allowed=allowed) for family in FAMILIES]
         looked = timer.compare(program, draws, LIMIT_S)
     if looked is None:
         return f"It does not run: {first.why if first is not None and first.why else 'not in time'}"
     if looked.wrong or not looked.draws:
         return "\n".join(looked.lines(FAMILIES))
+    bounds = ", ".join(f"{draw.allowed:.2g} ({draw.family})" for draw in draws if draw.family in looked.draws)
     return (
-        f"It runs. On draws of {', '.join(looked.draws)} no element is off by more than {allowed:.2g} of its "
-        "magnitude and the output's root mean square together."
+        f"It runs. No element is off by more than so much of its magnitude and the output's root mean square "
+        f"together, by kind of inputs: {bounds}."
     )
+
+
+def allowed_error(judged: Sequence[Evaluation], family: str) -> float:
+    """Return twice what verdicts allowed on that kind of inputs; on all kinds where none was of it."""
+    errors = [error for evaluation in judged for error in evaluation.errors]
+    if not errors:
+        return UNKNOWN_ALLOWED
+    own = [error for error in errors if error.family == family]
+    return max([LEAST_ALLOWED, *(2 * error.allowed for error in own or errors)])
 
 
 def _at(task: Task, sizes: dict[str, int]) -> Task:

@@ -123,6 +123,9 @@ class Peaks(Frozen):
     """Like ``fma_gflops``, for products whose operands may be rounded to 16 bits. None: the processor has
     units for them that the probe does not know, so nothing bounds such products."""
     fma_check: FmaCheck | None = None
+    fma_in_flight: float | None = None
+    """Vector multiply-adds that a thread must have under way to be at ``fma_gflops``, each with its own
+    accumulator: their latency times the ports for them. None: not measured."""
 
     def bandwidth_at(self, working_set: int) -> float:
         """Return the bandwidth (GB/s) that no kernel with this working set (bytes) can exceed.

@@ -74,21 +74,22 @@ extern "C" __attribute__((noinline)) void fma_compiled(Vec* state, int64_t steps
 #define WRITTEN_ROUNDED "vdpbf16ps %2, %1, %0"
 #endif
 
-#define WRITTEN(name, instruction)                                                               \
+#define WRITTEN(name, instruction, chains)                                                       \
   extern "C" __attribute__((noinline)) void name(Vec* state, int64_t steps) {                   \
-    Vec chain[kChains], factor = state[kChains], term = state[kChains + 1];                     \
-    _Pragma("GCC unroll 32") for (int i = 0; i < kChains; i++) chain[i] = state[i];             \
+    Vec chain[chains], factor = state[kChains], term = state[kChains + 1];                      \
+    _Pragma("GCC unroll 32") for (int i = 0; i < chains; i++) chain[i] = state[i];              \
     for (int64_t step = 0; step < steps; step++) {                                              \
-      _Pragma("GCC unroll 32") for (int i = 0; i < kChains; i++)                                \
+      _Pragma("GCC unroll 32") for (int i = 0; i < chains; i++)                                 \
           asm volatile(instruction : "+" REGISTER(chain[i]) : REGISTER(factor), REGISTER(term)); \
     }                                                                                           \
-    _Pragma("GCC unroll 32") for (int i = 0; i < kChains; i++) state[i] = chain[i];             \
+    _Pragma("GCC unroll 32") for (int i = 0; i < chains; i++) state[i] = chain[i];              \
   }
 #ifdef WRITTEN_FMA
-WRITTEN(fma_written, WRITTEN_FMA)
+WRITTEN(fma_written, WRITTEN_FMA, kChains)
+WRITTEN(fma_one_chain, WRITTEN_FMA, 1)
 #endif
 #ifdef WRITTEN_ROUNDED
-WRITTEN(fma_rounded, WRITTEN_ROUNDED)
+WRITTEN(fma_rounded, WRITTEN_ROUNDED, kChains)
 #endif
 
 // -- elementary functions: the cheapest ways we know, exact to about 1e-5, without care for special values ---
@@ -211,6 +212,7 @@ static const Arithmetic kArithmetic[] = {
     {"fma_compiled", fma_compiled, 2.0 * kChains * kLanes},
 #ifdef WRITTEN_FMA
     {"fma_written", fma_written, 2.0 * kChains * kLanes},
+    {"fma_one_chain", fma_one_chain, 2.0 * kLanes},
 #endif
 #ifdef WRITTEN_ROUNDED
     {"fma_rounded", fma_rounded, 4.0 * kChains * kLanes},

@@ -208,6 +208,7 @@ def _peaks_of(found: Figures, sizes: Sequence[int], instructions: int | None) ->
         functions=tuple(found.functions().items()),
         rounded_gflops=None if has_unknown_units(isa()) else found.rounded(check),
         fma_check=check,
+        fma_in_flight=found.fma_in_flight(),
     )
 
 

@@ -87,6 +87,13 @@ class Figures:
         scaled = {name: getattr(found, name) * share for name in ("low", "median", "high")}
         return found.model_copy(update=scaled)
 
+    def fma_in_flight(self) -> float | None:
+        """Return how many chains a thread needs to be at the rate of multiply-adds; None where not known."""
+        if not self._has("fma_one_chain"):
+            return None
+        one, many = (self._spread((name, self.threads, 0)) for name in ("fma_one_chain", "fma_written"))
+        return many.median / one.median
+
     def rounded(self, check: FmaCheck) -> float:
         """Return the rate of products of 16-bit numbers; that of float32 where nothing is faster."""
         known = [self._spread(("fma_rounded", self.threads, 0)).median] if self._has("fma_rounded") else []

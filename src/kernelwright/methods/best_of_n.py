@@ -40,7 +40,7 @@ BEST_OF_N = Recipe(
     name="best-of-n",
     summary="Independent samples; nothing is learned from one to the next.",
     make_policy=lambda seed: BestOfNPolicy(),
-    pipelines={"seed": Seeds()},
+    pipelines={"seed": Seeds(is_independent=True)},
     budget=Budget(evaluations=26),
 )
 """The budget is ours: 24 samples and a margin."""

@@ -80,7 +80,7 @@ FSR = Recipe(
     name="fsr",
     summary="Rounds of N candidates, staged compile, function, latency; the best of a round leads the next.",
     make_policy=lambda seed: FsrPolicy(),
-    pipelines={"seed": Seeds(), "rewrite": DIALOGUE, "repair": DIALOGUE},
+    pipelines={"seed": Seeds(is_independent=True), "rewrite": DIALOGUE, "repair": DIALOGUE},
     budget=Budget(evaluations=26),
 )
 """The budget is ours: four candidates in six rounds and a margin."""

@@ -50,8 +50,6 @@ from kernelwright.runs.view import Attempt, SearchPolicy, Selection
 from kernelwright.runs.windows import NodeWindow
 
 NO_WINDOW = NodeWindow()
-KNOWN = "gives a kernel that was evaluated already"
-"""Reason why a move, or a plan, gives no candidate."""
 
 
 class StepContext:
@@ -139,7 +137,7 @@ class StepContext:
             analysis=analysis,
             eager_ms=self._eager_ms,
             window=self.window(base_id, window),
-            run=tuple(self.node(attempt.candidate, "member") for attempt in self.state.attempts),
+            run=self._judged(),
             memory=self.state.short_term,
             ledger=knows.ledger(self.state.outcomes.values()),
             findings=knows.findings(analysis),
@@ -153,6 +151,13 @@ class StepContext:
             evaluations_left=self.evaluations_left,
             evaluated=frozenset(self.state.evaluations),
         )
+
+    def refreshed(self, situation: Situation) -> Situation:
+        """Return a situation with the kernels that were judged since it was made."""
+        return replace(situation, run=self._judged())
+
+    def _judged(self) -> tuple[Node, ...]:
+        return tuple(self.node(attempt.candidate, "member") for attempt in self.state.attempts)
 
     def window(self, base_id: str | None, window: NodeWindow) -> tuple[Node, ...]:
         """Return the nodes that a window shows of the run as it stands."""
@@ -214,7 +219,14 @@ class StepContext:
         why = "".join(
             f"; lowering gave up: {reason}" for reason in dict.fromkeys(candidate.given_up.values())
         )
-        return f"{KNOWN}{why}"
+        return f"{self._known(candidate.id)}{why}"
+
+    def _known(self, candidate_id: str) -> str:
+        """Say which kernel a move, or a plan, gives that was evaluated already, and how that one ended."""
+        evaluation = self.state.evaluations[candidate_id]
+        speedup = evaluation.geomean_speedup()
+        ended = str(evaluation.status) if speedup is None else f"{evaluation.status}, {speedup:.2f}x"
+        return f"gives kernel {candidate_id}, which was evaluated already: {ended}"
 
     def tell_given_up(self, given_up: Mapping[str, str], candidate: str | None = None) -> None:
         """Record where the compiler gave up, once for each workload and reason."""
@@ -251,7 +263,7 @@ class StepContext:
         state = self.state
         known = state.evaluations.get(candidate.id)
         if known is not None:
-            self.note("referee", KNOWN, candidate=candidate.id)
+            self.note("referee", self._known(candidate.id), candidate=candidate.id)
             return known
         self.meter.require("evaluations", "seconds")
         state.candidates.setdefault(candidate.id, candidate)

@@ -42,6 +42,7 @@ class ScriptedClient:
         self._answers = {role: list(script) for role, script in answers.items()}
         self.asked: list[ScriptedRequest] = []
         self.notes: list[ScriptedNote] = []
+        self.early: list[TextQuestion] = []
         self._account = Account()
 
     @property
@@ -60,7 +61,8 @@ class ScriptedClient:
         return self._reply(role, Reply(CallOutcome.OK, text, text, call=f"call {len(self.asked)}"))
 
     def send_early(self, role: str, questions: Iterable[TextQuestion]) -> None:
-        """Send nothing: each is answered when it is asked."""
+        """Send nothing, but remember them: each is answered when it is asked."""
+        self.early += questions
 
     def ask(
         self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None

@@ -353,6 +353,15 @@ def test_a_live_module_is_shown_as_its_graph(situation: Situation) -> None:
     assert "/secret/place" not in text
 
 
+def test_the_graph_of_a_live_module_is_told_once(situation: Situation, skills: dict[str, Skill]) -> None:
+    task = TASK.model_copy(update={"artifact": "module.pkl"})
+    live = replace(situation, problem=replace(situation.problem, task=task))
+    for name, window in WINDOWS.items():
+        shown = "".join(section.text for section in sections(window, PromptInput(live, skills)))
+        listed = {slot.section for slot in window.slots} & {"reference", "operators"}
+        assert shown.count("relu.default -> [512, 1024] float32") == bool(listed), name
+
+
 def test_what_tuning_found_is_told_in_a_few_lines(situation: Situation, skills: dict[str, Skill]) -> None:
     values = tuple(ValueResponse(value=v, low=v / 100, high=v / 100 + 0.02, n_points=1) for v in (70, 90))
     closing = ClosedParameters(

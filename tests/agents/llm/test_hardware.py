@@ -2,7 +2,7 @@
 
 from kernelwright.agents.llm.hardware import TIMED, hardware_lines
 from kernelwright.core.machine import Cache, Machine
-from kernelwright.core.roofline import MEMORY, LevelRate
+from kernelwright.core.roofline import MEMORY, BandwidthPoint, LevelRate
 from kernelwright.testing.fake_run import PEAKS
 
 MACHINE = Machine(
@@ -32,6 +32,12 @@ def test_vectors_and_the_compiler_are_told_where_they_are_known() -> None:
     ]
 
 
+def test_what_one_chain_of_multiply_adds_reaches_is_told() -> None:
+    (first, _) = hardware_lines(MACHINE, PEAKS.model_copy(update={"fma_in_flight": 8.1}))
+    assert first.startswith("- A thread reaches its multiply-adds with 8 independent accumulators")
+    assert "with one, 12 % of them" in first
+
+
 def test_levels_functions_and_instruction_set_are_told() -> None:
     known = {"levels": (rate(1, 1), rate(3, 2), rate(MEMORY, 2)), "functions": (("exp", 19.7), ("div", 57.0))}
     assert hardware_lines(MACHINE, PEAKS.model_copy(update=known)) == [
@@ -42,5 +48,11 @@ def test_levels_functions_and_instruction_set_are_told() -> None:
         "- Elementary functions at best, 1e9 a second on all threads: exp 19.7, div 57.",
         TIMED,
     ]
+    points = (
+        BandwidthPoint(working_set=48 << 10, gbps=410.4),
+        BandwidthPoint(working_set=5 << 19, gbps=98.0),
+    )
+    curve = hardware_lines(MACHINE, PEAKS.model_copy(update={**known, "curve": points}))
+    assert "- GB/s by the bytes that a call touches, all threads: 48 KiB 410, 2.5 MiB 98." in curve
     noisy = hardware_lines(MACHINE, PEAKS.model_copy(update={**known, "is_noisy": True}))
     assert "may be too low" in noisy[-1]

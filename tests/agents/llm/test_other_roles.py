@@ -95,6 +95,15 @@ def test_seeds_may_come_several_in_an_answer(situation: Situation, skills: dict[
     assert "Kernel 2, written already" in client.asked[1].user and len(client.asked) == 2
 
 
+def test_independent_seeds_are_told_of_no_other(situation: Situation, skills: dict[str, Skill]) -> None:
+    client = ScriptedClient({"generator": [code(KERNEL), code(KERNEL + "OTHER = 1\n")]})
+    generator = ModelGenerator(Asker(client, "generator", skills, kernels=2), EXPERT.generator)
+    alone = replace(situation, base=None, analysis=None, run=(), is_independent=True)
+    assert len(generator.seeds(alone, 2)) == 2
+    assert len(client.early) == 2, "nothing in the second question hangs on the first answer"
+    assert all("written already" not in asked.user and "differ" not in asked.user for asked in client.asked)
+
+
 def test_without_one_usable_seed_the_outcome_is_named(situation: Situation, skills: dict[str, Skill]) -> None:
     one, _ = asker("generator", skills, "I cannot help with that.")
     with pytest.raises(UnusableAnswer, match=r"^refused"):
@@ -291,6 +300,22 @@ def test_a_design_without_one_usable_experiment_is_refused(
 
 
 # -- Breeder ---------------------------------------------------------------------------------------
+
+
+def composed(*names: str) -> dict[str, object]:
+    return {"plans": [{"moves": [{"skill": "free", "why": "w", "steps": [name]}]} for name in names]}
+
+
+def test_a_large_population_is_composed_in_several_answers(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    first, second = composed(*"abcdefgh"), composed("h", "i", "j")
+    one, client = asker("breeder", skills, first, second)
+    alone = replace(situation, archive=())
+    assert len(ModelBreeder(one).populate(alone, 12)) == 10, "whoever has no more is not asked again"
+    assert "- 8 plans" in client.asked[0].system and "composed already" not in client.asked[0].user
+    assert "- 4 plans" in client.asked[1].system and "Plan 8:" in client.asked[1].user
+    assert len(client.asked) == 2
 
 
 def test_a_population_mixes_archived_and_composed_plans(

@@ -90,6 +90,16 @@ def test_a_move_and_its_kernel_may_come_in_one_answer(situation: Situation, skil
     assert candidate.parents == (BASE.id,) and candidate.plan == BASE.plan.then(choice.move)
 
 
+def test_who_writes_the_kernel_too_is_asked_for_figures_where_there_are_some(
+    situation: Situation, skills: dict[str, Skill]
+) -> None:
+    client = ScriptedClient({"coder": [WRITTEN]})
+    writer(client, skills).plan(situation)
+    assert "\n    Evidence: " in client.asked[0].system
+    writer(client, skills).plan(replace(situation, analysis=None))
+    assert "Evidence: " not in client.asked[1].system
+
+
 def test_a_kernel_that_comes_back_unchanged_is_asked_for_once_more(
     situation: Situation, skills: dict[str, Skill]
 ) -> None:

@@ -33,7 +33,7 @@ ACCOUNT: dict[str, object] = {
     "is_anchored": False,
 }
 FACTS: dict[str, dict[str, Any]] = {
-    "generator": {**CODE, "number": 2, "count": 3, "approach": "fuse."},
+    "generator": {**CODE, "number": 2, "count": 3, "approach": "fuse.", "has_earlier": True},
     "analyst": {},
     "planner": {"allowed": ["unroll-accumulators", "free"], "only_menu": False, "needs_evidence": True},
     "planner_writes": {**CODE, "allowed": ["unroll-accumulators", "free"], "needs_evidence": True},
@@ -48,7 +48,7 @@ FACTS: dict[str, dict[str, Any]] = {
         "allowed": ["unroll-accumulators", "free"], "only_menu": False, "n_avenues": 10, "n_experiments": 5,
     },
     "breeder_populate": {
-        "allowed": ["m1"], "only_menu": True, "count": 4, "is_later": False,
+        "allowed": ["m1"], "only_menu": True, "count": 4, "is_later": False, "composed": [],
         "bound_by": "memory", "watched": [],
     },
     "breeder_cross": {

@@ -85,6 +85,9 @@ def test_newlines_inside_strings_are_forgiven() -> None:
         ('{"y": 1}', "x: Field required"),
         ('{"x": 1} {"x": 2}', "2 different JSON objects"),
         ('{"x": "\\ud800"}', "does not conform"),
+        ('as {asked}: {"y": 1}', "x: Field required"),
+        ('{"points": [{"y": 1}, {"x": 3', "breaks at line 1, column 30"),
+        ('{"points": [{"y": 2}] "more": 1}', "Expecting ',' delimiter"),
     ],
 )
 def test_what_is_no_answer_says_what_to_mend(text: str, complaint: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kernelwright.agents.llm.answers import Judged
 from kernelwright.agents.llm.asking import Asker, refused
-from kernelwright.agents.llm.formatting import verdict
+from kernelwright.agents.llm.formatting import plan_lines, verdict
 from kernelwright.agents.llm.outputs import ProposedPlan, ProposedPlans
 from kernelwright.agents.llm.planner import MAX_MENU, Moves
 from kernelwright.agents.llm.prompt_input import PromptInput
@@ -23,6 +23,8 @@ ARCHIVED_SHARE = 0.5
 """Largest share of a first population that comes from the archive; our choice."""
 MAX_MOVES = 8
 """Moves of one plan that are kept; our choice."""
+MAX_PLANS = 8
+"""Plans that one answer is asked for: of more it would be cut off; our choice."""
 
 
 class ModelBreeder:
@@ -81,14 +83,33 @@ class ModelBreeder:
         )
 
     def _composed(self, situation: Situation, offer: Offer, count: int) -> tuple[Plan, ...]:
-        known = {without_repairs(node.candidate.plan).id for node in situation.window}
+        """Return different plans, MAX_PLANS an answer, until one brings fewer; raises UnusableAnswer."""
+        found: dict[str, Plan] = {}
+        is_full = True
+        while is_full and len(found) < count:
+            wanted = min(count - len(found), MAX_PLANS)
+            try:
+                made = self._of_one_answer(situation, offer, wanted, found)
+            except UnusableAnswer:
+                if not found:
+                    raise
+                break
+            found.update((plan.id, plan) for plan in made[:wanted])
+            is_full = len(made) >= wanted
+        return tuple(found.values())
+
+    def _of_one_answer(
+        self, situation: Situation, offer: Offer, count: int, composed: Mapping[str, Plan]
+    ) -> tuple[Plan, ...]:
+        """Return plans that neither have a kernel nor were ``composed`` before; raises UnusableAnswer."""
+        known = {*composed, *(without_repairs(node.candidate.plan).id for node in situation.window)}
 
         def judge(proposed: ProposedPlans) -> Judged[tuple[Plan, ...]]:
             plans = [_plan(item, offer) for item in proposed.plans]
             usable = {plan.id: plan for plan in plans if isinstance(plan, Plan) and plan.id not in known}
             if not usable:
                 said = (plan for plan in plans if isinstance(plan, str))
-                return refused(CallOutcome.INVALID_OUTPUT, next(said, "every plan was carried out already"))
+                return refused(CallOutcome.INVALID_OUTPUT, next(said, "every plan was carried out already, or composed before"))
             return Judged(CallOutcome.OK, tuple(usable.values()))
 
         return self._asker.structured(
@@ -99,6 +120,7 @@ class ModelBreeder:
             count=count,
             allowed=offer.skills or offer.names,
             only_menu=offer.only_menu,
+            composed=[plan_lines(plan) for plan in composed.values()],
             is_later=any(node.candidate.role == "coder" for node in situation.window),
             **_roofline(situation),
         )

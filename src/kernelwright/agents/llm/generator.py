@@ -1,4 +1,7 @@
-"""The model Generator: different seeds, each call shown those of earlier calls, correctness first."""
+"""The model Generator: different seeds, correctness first.
+
+Each call is shown the seeds of earlier calls, unless they are to be independent.
+"""
 
 from functools import partial
 
@@ -6,7 +9,7 @@ from kernelwright.agents.llm.answers import ExpectedAnswer, read_line
 from kernelwright.agents.llm.asking import Asker, CodeQuestion
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.prompts import prompting_of
-from kernelwright.agents.llm.several import gather
+from kernelwright.agents.llm.several import calls_for, gather
 from kernelwright.agents.llm.sources import renamed_reference, with_approach
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Generator, Situation
@@ -37,21 +40,37 @@ class ModelGenerator:
 
     def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
         """Return up to ``count`` usable seeds of as few calls as hold them (see several.gather)."""
-        return gather(count, self._asker.kernels, partial(self._written, situation, count))
+        per_call = 1 if situation.is_independent else self._asker.kernels
+        if situation.is_independent:
+            parts = calls_for(count, per_call)
+            self._asker.send_early(self._question(situation, count, *part, ()) for part in parts)
+        return gather(count, per_call, partial(self._written, situation, count))
+
+    def _question(
+        self, situation: Situation, count: int, number: int, most: int, earlier: tuple[str, ...]
+    ) -> CodeQuestion:
+        problem = situation.problem
+        approaches = prompting_of(problem.target).approaches or (ANY_APPROACH,)
+        suggested = [approaches[n % len(approaches)] for n in range(number - 1, number - 1 + most)]
+        shown = () if situation.is_independent else earlier
+        return CodeQuestion(
+            "generator",
+            PromptInput(situation, self._asker.skills, earlier=shown),
+            ExpectedAnswer(problem.task.source, problem.target),
+            most=most,
+            facts={
+                "number": number,
+                "count": count,
+                "approach": " ".join(dict.fromkeys(suggested)),
+                "has_earlier": bool(shown),
+            },
+        )
 
     def _written(
         self, situation: Situation, count: int, number: int, most: int, earlier: tuple[str, ...]
     ) -> tuple[Candidate, ...]:
         problem = situation.problem
-        approaches = prompting_of(problem.target).approaches or (ANY_APPROACH,)
-        suggested = [approaches[n % len(approaches)] for n in range(number - 1, number - 1 + most)]
-        question = CodeQuestion(
-            "generator",
-            PromptInput(situation, self._asker.skills, earlier=earlier),
-            ExpectedAnswer(problem.task.source, problem.target),
-            most=most,
-            facts={"number": number, "count": count, "approach": " ".join(dict.fromkeys(suggested))},
-        )
+        question = self._question(situation, count, number, most, earlier)
         return tuple(
             Candidate(
                 source=with_approach(one.source, read_line(one.text, "approach")),

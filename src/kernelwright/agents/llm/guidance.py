@@ -64,7 +64,10 @@ EVIDENCE = (
 
 def sections(window: PromptWindow, told: PromptInput) -> tuple[Section, ...]:
     """Return the window's sections with something to say, in its order."""
-    return tuple(section for slot in window.slots for section in _of(slot, told))
+    names = {slot.section for slot in window.slots}
+    is_graph = "reference" in names and told.problem.task.artifact is not None  # it lists the operators
+    slots = [slot for slot in window.slots if not (is_graph and slot.section == "operators")]
+    return tuple(section for slot in slots for section in _of(slot, told))
 
 
 def evidence_text(told: PromptInput) -> str:

@@ -18,12 +18,20 @@ def hardware_lines(machine: Machine, peaks: Peaks) -> list[str]:
     lines = []
     if machine.vector_bytes:
         lines.append(f"- Vectors of {machine.vector_bytes} bytes ({machine.vector_bytes // 4} float32).")
+    if peaks.fma_in_flight is not None:
+        lines.append(
+            f"- A thread reaches its multiply-adds with {peaks.fma_in_flight:.0f} independent accumulators, "
+            f"full vectors (latency times ports); with one, {100 / peaks.fma_in_flight:.0f} % of them."
+        )
     if machine.isa:
         lines.append(f"- Instruction set: {', '.join(machine.isa)}.")
     if machine.compiler:
         lines.append(f"- Compiler: {machine.compiler}.")
     for rate in peaks.levels:
         lines.append(_rate_line(machine, rate))
+    if peaks.curve:
+        points = ", ".join(f"{_size(point.working_set)} {point.gbps:.3g}" for point in peaks.curve)
+        lines.append(f"- GB/s by the bytes that a call touches, all threads: {points}.")
     if peaks.functions:
         rates = ", ".join(f"{name} {rate:.3g}" for name, rate in peaks.functions)
         lines.append(f"- Elementary functions at best, 1e9 a second on all threads: {rates}.")
@@ -54,6 +62,6 @@ def _place(machine: Machine, level: int) -> str:
 
 def _size(count: int) -> str:
     for step, name in _STEPS:
-        if count >= step and count % step == 0:
-            return f"{count // step} {name}"
+        if count >= step:
+            return f"{count / step:.3g} {name}"
     return f"{count} bytes"

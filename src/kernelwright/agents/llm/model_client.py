@@ -119,19 +119,19 @@ class ModelClient:
 
     def _agent(self, role: str, output: type[V]) -> Agent[object, V]:
         if (role, output) not in self._agents:
-            agent = self._new_agent(self._model(role), role, output)
-            agent.instrument = self._settings.instrument
-            self._agents[role, output] = agent
+            self._agents[role, output] = self._new_agent(self._model(role), role, output)
         return self._agents[role, output]
 
     def _new_agent(self, model: RecordedModel, role: str, output: type[V]) -> Agent[object, V]:
-        return Agent(
+        agent: Agent[object, V] = Agent(
             model,
             output_type=self._output_type(role, output),
             name=role,
             model_settings=sdk_settings(self._settings, role, model),
             retries={"output": OUTPUT_RETRIES},
         )
+        agent.instrument = self._settings.instrument
+        return agent
 
     def _output_type(self, role: str, output: type[V]) -> Any:
         if output is str:

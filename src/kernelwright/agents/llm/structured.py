@@ -77,7 +77,8 @@ def parse(text: str, output: type[T]) -> T:
         if value not in valid:
             valid.append(value)
     if not valid:
-        raise NotAnswered(f"The JSON object does not conform to the schema: {complaint}")
+        broken = _where_it_breaks(text) if _is_around(text) else ""
+        raise NotAnswered(broken or f"The JSON object does not conform to the schema: {complaint}")
     if len(valid) > 1:
         raise NotAnswered(f"There were {len(valid)} different JSON objects. Answer with exactly one.")
     return valid[0]
@@ -96,6 +97,18 @@ def _where_it_breaks(text: str) -> str:
     except RecursionError:
         return "The JSON is nested too deeply."
     return "There was no JSON object in the answer."
+
+
+def _is_around(text: str) -> bool:
+    """Return whether the first object stops being JSON only after another one that lies in it."""
+    begin = text.find("{")
+    try:
+        JSONDecoder(strict=False).raw_decode(text, begin)
+    except json.JSONDecodeError as error:
+        return bool(find_objects(text[begin + 1 : error.pos]))
+    except RecursionError:
+        return False
+    return False
 
 
 def complaints(errors: Sequence[ErrorDetails]) -> str:

@@ -38,8 +38,10 @@ class Populate:
             return
         plans = plans[: selection.count]
         context.team.coder.expect(situation, [plan for plan in plans if plan.id not in known_plans(context)])
+        models = context.spec.models
+        is_early = models is not None and models.concurrency > 1  # then the prompts are sent already
         for plan in plans:
-            bring_up(context, situation, plan, (base_id,))
+            bring_up(context, situation if is_early else context.refreshed(situation), plan, (base_id,))
 
 
 @dataclass(frozen=True)

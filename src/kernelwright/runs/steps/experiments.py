@@ -74,7 +74,7 @@ class Experiments:
         for experiment in running_order(design.experiments):
             if done >= count:
                 return
-            done += self._is_carried_out(context, situation, experiment.move)
+            done += self._is_carried_out(context, context.refreshed(situation), experiment.move)
 
     def _is_carried_out(self, context: StepContext, situation: Situation, move: Move) -> bool:
         assert situation.base is not None

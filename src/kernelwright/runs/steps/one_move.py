@@ -11,6 +11,8 @@ from kernelwright.runs.windows import NodeWindow
 
 MAX_FAILED_MOVES = 40
 """Moves in a row that could not be carried out before the base counts as exhausted; our choice."""
+MAX_PAID_MOVES = 3
+"""The same of moves that models are paid for, after which the step is in vain; our choice."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,10 @@ class OneMove:
         situation = replace(situation, is_tuned=is_tuned, needed=selection.needed)
         if not self.has_short_term:
             situation = replace(situation, memory=ShortTermMemory(), run=(), has_short_term=False)
-        for _ in range(MAX_FAILED_MOVES):
+        is_paid = any(context.team.calls.get(seat) for seat in self.seats)
+        for n in range(MAX_PAID_MOVES if is_paid else MAX_FAILED_MOVES):
+            if n:
+                context.require_calls(self.seats)
             try:
                 choice = context.team.planner.plan(situation)
             except UnusableAnswer as error:
@@ -55,6 +60,9 @@ class OneMove:
                 break
             choices = (choice, *choice.further)
             if any([self._is_carried_out(context, situation, one) for one in choices]):
+                return
+        else:
+            if is_paid:
                 return
         context.exhaust(base_id)
 

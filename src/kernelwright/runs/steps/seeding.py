@@ -27,10 +27,15 @@ class Seeds:
 
     seats: ClassVar[tuple[str, ...]] = ("generator",)
 
+    is_independent: bool = False
+    """No seed is told of another, nor of what the run has measured."""
+
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` new seeds."""
         try:
             situation = replace(context.situation(None), is_tuned=selection.leaves_schedules)
+            if self.is_independent:
+                situation = replace(situation, run=(), is_independent=True)
             seeds = context.team.generator.seeds(situation, selection.count)
         except LoweringError as error:
             context.note("generator", str(error))
