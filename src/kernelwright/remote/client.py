@@ -160,8 +160,8 @@ class RemoteSession:
                 raise self._http.unexpected(answer)
             self._admit()  # a service that was started anew, or has admitted many others since
         raise MachineError(
-            "the service forgets the task again and again: too many other tasks are admitted there; try again "
-            "when it is quieter"
+            "the service forgets the task again and again: too many other tasks are admitted there; try again"
+            " when it is quieter"
         )
 
     def _await(self, evaluation_id: str, request: EvaluationRequest) -> EvaluationAnswer:
