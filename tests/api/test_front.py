@@ -89,7 +89,7 @@ def test_a_module_with_keyword_inputs_is_saved_and_can_be_asked_for_again(engine
     module, x = Scale(), torch.ones(4)
     result = kernelwright.optimize(module, (x,), kwargs={"by": x})
     assert result.module is module and result.speedup is None and "unchanged" in repr(result)
-    with pytest.raises(kernelwright.UserError, match="look at result.speedup first"):
+    with pytest.raises(kernelwright.UserError, match=r"look at result\.speedup first"):
         result.save("fast")
     task = result.store.get_run(result.run_id).spec.task
     place = request_of(result.store.get_run(result.run_id).spec).task
