@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
-from kernelwright.report.comparison import MIN_PAIRED, evaluations_to
+from kernelwright.report.comparison import MIN_PAIRED
 from kernelwright.report.estimates import Estimate, estimate
 from kernelwright.report.markdown import table
 from kernelwright.report.measures import percent, times
@@ -75,7 +75,7 @@ def learning_row(half: str, cold: Played, warm: Played, budget: int) -> Learning
     best = [run.best_so_far[-1] if run.best_so_far else None for run in (cold, warm)]
     highest = max((speedup for speedup in best if speedup is not None), default=0.0)
     target = ENOUGH * highest if highest > 1.0 else None
-    needed = [None if target is None else evaluations_to(run, target) for run in (cold, warm)]
+    needed = [None if target is None else _evaluations_to(run, target) for run in (cold, warm)]
     return LearningRow(
         task=cold.task,
         half=half,
@@ -86,6 +86,12 @@ def learning_row(half: str, cold: Played, warm: Played, budget: int) -> Learning
         warm=needed[1],
         budget=budget,
     )
+
+
+def _evaluations_to(played: Played, speedup: float) -> int | None:
+    """Return after how many evaluations a run's best so far was first at least that; None if never."""
+    reached = (i for i, best in enumerate(played.best_so_far, 1) if best is not None and best >= speedup)
+    return next(reached, None)
 
 
 def learned(name: str, rows: Sequence[LearningRow]) -> Learned:

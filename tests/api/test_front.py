@@ -89,6 +89,8 @@ def test_a_module_with_keyword_inputs_is_saved_and_can_be_asked_for_again(engine
     module, x = Scale(), torch.ones(4)
     result = kernelwright.optimize(module, (x,), kwargs={"by": x})
     assert result.module is module and result.speedup is None and "unchanged" in repr(result)
+    with pytest.raises(kernelwright.UserError, match=r"look at result\.speedup first"):
+        result.save("fast")
     task = result.store.get_run(result.run_id).spec.task
     place = request_of(result.store.get_run(result.run_id).spec).task
     assert isinstance(place, AsSaved) and load_place(place) == task
@@ -140,6 +142,9 @@ def test_progress_is_silent_unless_somebody_looks(
         ({"what": TASK, "inputs": (torch.ones(1),)}, "inputs and kwargs are a module's"),
         ({"what": None}, "optimize takes a file"),
         ({"resume": "zzz"}, "no run 'zzz'"),
+        ({"resume": "zzz", "seed": 1, "baselines": ("eager",)}, "leave seed, baselines out"),
+        ({"resume": "zzz", "what": TASK}, "leave what out"),
+        ({"what": Scale()}, "Scale: give inputs: a tuple"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(engine: StubEngine, how: dict[str, Any], said: str) -> None:

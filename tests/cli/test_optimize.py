@@ -52,6 +52,19 @@ def test_nothing_faster_found_is_a_success_that_writes_no_kernel(
     assert not Path("relu_fast.py").exists()
 
 
+def test_without_a_kernel_the_original_computes_gradients_and_a_line_says_why(
+    cli: Any, engine: Any, task_file: Path
+) -> None:
+    engine.has_winner = False
+    result = cli("optimize", task_file, "--with-backward")
+    assert result.code == 0
+    assert "Gradients: by the original, as no kernel for the forward was faster" in result.out
+    assert Path("relu_report.html").exists() and not Path("relu_fast").exists()
+    document = cli("optimize", task_file, "--with-backward", "--again", "--json").json
+    assert (document["improved"], document["folder"]) == (False, None)
+    assert document["backward"].startswith("by the original")
+
+
 def test_a_winner_that_does_not_hold_exits_1(cli: Any, engine: Any, task_file: Path) -> None:
     engine.is_final_bad = True
     result = cli("optimize", task_file)

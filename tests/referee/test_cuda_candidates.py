@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.targets.cuda.candidates import render_cuda_candidate
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import MachineError
@@ -26,7 +27,6 @@ from kernelwright.targets.base import BuildSite
 from kernelwright.targets.cuda.build import build_cuda
 from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus, NotBuilt
-from kernelwright.targets.cuda.runtime_source import render_cuda_candidate
 from kernelwright.targets.gpu.facts import GPUS
 from kernelwright.targets.gpu.inspect.ahead import Ways, look_ahead
 

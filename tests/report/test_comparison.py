@@ -20,7 +20,6 @@ from kernelwright.report.comparison import (
     Comparison,
     Conditions,
     compare_runs,
-    evaluations_to,
 )
 from kernelwright.report.comparisonpicture import comparison_picture
 from kernelwright.report.comparisontext import NOT_MEASURED, comparison_markdown, cost_cells
@@ -236,11 +235,6 @@ def test_teams_are_named_where_they_differ() -> None:
     other = A.model_copy(update={"team": "llm"})
     runs = [made_up("t", A, 2.0), made_up("t", other, 3.0)]
     assert [s.name for s in compare_runs(runs, [A, other]).standings] == ["a / expert", "a / llm"]
-
-
-def test_evaluations_to_a_speedup_count_from_one() -> None:
-    run = made_up("t", A, 2.0).model_copy(update={"best_so_far": (None, 1.2, 1.2, 2.0)})
-    assert [evaluations_to(run, s) for s in (1.0, 1.2, 1.9, 2.5)] == [2, 2, 4, None]
 
 
 @settings(deadline=None, max_examples=30)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kernelwright.api.playing import carry_on, play, record_run, replay_run
     from kernelwright.api.referees import open_referee
     from kernelwright.api.spaces import run_space
-    from kernelwright.api.starting import Begun, begin, find_run, resume
+    from kernelwright.api.starting import Begun, begin, resume
     from kernelwright.api.training import finish_with_backward
     from kernelwright.api.tuning import run_tune
     from kernelwright.runs.interruption import BestSoFar, best_so_far
@@ -58,7 +58,7 @@ _HOMES = {
     "api.playing": ("carry_on", "play", "record_run", "replay_run"),
     "api.referees": ("open_referee",),
     "api.spaces": ("run_space",),
-    "api.starting": ("Begun", "begin", "find_run", "resume"),
+    "api.starting": ("Begun", "begin", "resume"),
     "api.training": ("finish_with_backward",),
     "api.tuning": ("run_tune",),
     "runs.interruption": ("BestSoFar", "best_so_far"),
@@ -81,7 +81,6 @@ __all__ = [
     "compare",
     "compare_kernels",
     "evaluate",
-    "find_run",
     "finish_by_blocks",
     "finish_with_backward",
     "load",

@@ -4,6 +4,7 @@ Every function takes what its command takes. What is left out comes from the env
 file, the user's file, or is built in: see docs/configuration.md.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -65,6 +66,10 @@ from kernelwright.tasks.randomness import kept_random_state
 What = str | Path | nn.Module | Task
 """A task: a path, ``suite:NAME``, source text (it has a line break), a module, or a task."""
 AnyRequest = TypeVar("AnyRequest", bound=Request)
+WITH_RESUME = frozenset(
+    {"what", "resume", "evaluator", "require_sandbox", "progress", "store", "settings", "on_event"}
+)
+"""What ``optimize`` takes for a run that goes on; all else was settled when it began."""
 
 
 @kept_random_state()
@@ -145,7 +150,8 @@ def optimize(
         require_sandbox: refuse to judge in a weaker sandbox.
         confine_tasks: the task is a stranger's file: run its code in the sandbox only.
         profile_unconfined: on a GPU, profile what models wrote, too, outside the sandbox.
-        resume: a run that was interrupted: carry it on. ``what`` may then be the module that it was for.
+        resume: a run that was interrupted: carry it on as it was begun. ``what`` may then be the module that
+            it was for; evaluator, require_sandbox, progress, store, settings and on_event may be given too.
         progress: a display; None: on a terminal and in a notebook; False: silent.
         store: where runs are kept: an open one, a path or a URL.
         settings: in the place of what configuration files and the environment say.
@@ -162,12 +168,14 @@ def optimize(
         >>> result = kernelwright.optimize(model, (x,))  # doctest: +SKIP
         >>> result.module(x)  # doctest: +SKIP
     """
+    given = dict(locals())
     where = settings or load_settings()
     opened = store if _is_store(store) else None
     judge = None if isinstance(evaluator, str) else evaluator
     module = what if isinstance(what, nn.Module) else None
     _require_underived(module)
     if resume is not None:
+        _require_as_begun(given)
         kept = opened or sqlstore.open_store(str(store or where.store))
         begun = resume_run(
             resume, settings=where, store=kept, evaluator=evaluator, require_sandbox=require_sandbox
@@ -211,6 +219,16 @@ def optimize(
     return _finished(begun, module, progress, on_event)
 
 
+def _require_as_begun(given: Mapping[str, Any]) -> None:
+    """Raise UserError where more is asked of a run that goes on than it was begun with."""
+    known = inspect.signature(optimize).parameters
+    more = [name for name in given if name not in WITH_RESUME and given[name] is not known[name].default]
+    if not isinstance(given["what"], nn.Module | None):
+        more = ["what", *more]
+    if more:
+        raise UserError(f"optimize(resume=...) goes on as the run was begun: leave {', '.join(more)} out")
+
+
 def _require_underived(module: nn.Module | None) -> None:
     """Raise UserError before a search for a module in whose place nothing could be delivered."""
     try:
@@ -251,7 +269,8 @@ def evaluate(
         baselines: what it is compared with.
         settings: in the place of what configuration files and the environment say.
         options: further fields of ``EvaluateRequest``: workloads, mode, tolerance, library_calls, weights,
-            nonfinite, device, require_sandbox; and ``inputs`` where the task is a module.
+            nonfinite, peak_memory, device, require_sandbox, confine_tasks, fresh_referee, referee_idle; and
+            ``inputs`` where the task is a module.
 
     Raises:
         TaskError: the task cannot be used.

@@ -157,7 +157,9 @@ class OptimizeResult:
                 machine=spec.machine,
             )
         if self.delivery is None:
-            raise UserError(f"{self.task.name} is unchanged: there is no kernel to save")
+            raise UserError(
+                f"{self.task.name} is unchanged: there is no kernel to save; look at result.speedup first"
+            )
         return save(
             self.delivery,
             folder,

@@ -24,7 +24,7 @@ from kernelwright.runs.loop import RunOutcome, create_run, ended_run
 from kernelwright.runs.machine import Elsewhere
 from kernelwright.settings import Settings
 from kernelwright.store import sqlstore
-from kernelwright.store.base import RunRecord, Store
+from kernelwright.store.base import RunRecord, Store, find_run
 from kernelwright.targets.base import Target
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.places import load_place
@@ -304,14 +304,6 @@ def _require_gradients(
     found = [words for words, holds in why_not.items() if holds]
     if found:
         raise UserError(f"--with-backward: gradients are not optimised {found[0]}; leave one of the two out")
-
-
-def find_run(store: Store, prefix: str) -> RunRecord:
-    """Return the run whose id begins so; raises UserError when there is none."""
-    record = store.find_run(prefix)
-    if record is None:
-        raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
-    return record
 
 
 def spec_for(

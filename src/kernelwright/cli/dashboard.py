@@ -8,8 +8,9 @@ import typer
 from kernelwright.cli.options import AsJson, StoreOption
 from kernelwright.cli.output import print_json, say
 from kernelwright.cli.stores import open_for_reading
+from kernelwright.core.hosts import is_loopback
 from kernelwright.core.version import __version__
-from kernelwright.remote.access import is_loopback, require_token
+from kernelwright.remote.access import require_token
 from kernelwright.settings import load_secret
 
 DASHBOARD_TOKEN_VARIABLE = "KERNELWRIGHT_DASHBOARD_TOKEN"

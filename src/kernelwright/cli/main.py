@@ -1,7 +1,8 @@
 """The program: its commands, and the one border at which exceptions become a line and an exit code.
 
-Exit codes: 0 done, and verified where something was to be verified; 1 the kernel is not verified, or
-the run did not end verified; 2 the input, the machine or we are at fault; 130 interrupted.
+Exit codes: 0 done, and verified where something was to be verified; 1 the kernel is not verified, the run
+did not end verified, or a check found something; 2 the input, the machine or we are at fault;
+130 interrupted.
 """
 
 import logging
@@ -37,8 +38,8 @@ def make_app(names: Iterable[str] = NAMES) -> typer.Typer:
     app = typer.Typer(
         name="kernelwright",
         help="Turns a PyTorch module into a faster one that is proven to compute the same thing.",
-        epilog="Exit codes: 0 verified or done; 1 not verified; 2 input, machine or program at fault; "
-        "130 interrupted.",
+        epilog="Exit codes: 0 verified or done; 1 not verified, or a check found something; 2 input, machine "
+        "or program at fault; 130 interrupted.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )

@@ -49,10 +49,8 @@ def optimize(
     begun = api.begin(request)
     if begun.is_stored:
         say(f"the store has the answer, run {begun.run_id}; --again measures anew")
-    if begun.spec.by_blocks:
-        by_blocks(begun, request, as_json=as_json)
-    if request.with_backward:
-        with_backward(begun, request, as_json=as_json)
+    if begun.spec.by_blocks or request.with_backward:
+        finish_module(begun, request, as_json=as_json)
     kernel, report = request.output or f"{title}_fast.py", request.report or f"{title}_report.html"
     places = places_for(kernel, report, begun.spec.task.path)
     if begun.spec.machine.is_assumed:
@@ -68,84 +66,57 @@ def optimize(
     )
 
 
-def by_blocks(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn:
-    """Optimise a whole model, write its folder and report, say its verdict and exit."""
+def finish_module(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn:
+    """Optimise a whole model, or a module and its gradients; write its folder and report, exit."""
     # lazy: load torch and Jinja2
     from kernelwright import api
     from kernelwright.delivery.saving import require_ours
     from kernelwright.report.blocks import block_table
     from kernelwright.report.html import render_report
 
-    title = request.task.title
+    title, is_whole = request.task.title, begun.spec.by_blocks
     folder = require_ours(Path(request.output or f"{title}_fast"))
     report = require_writable(Path(request.report or f"{title}_report.html"))
-    with keeping("blocks that have ended are kept", as_json=as_json, resume_with=request.command_line()):
-        result = api.finish_by_blocks(begun, progress=True, tell=say)
-    saved = result.save(folder) if result.patched is not None else None
+    kept = "blocks that have ended are kept" if is_whole else "what was measured is kept"
+    with keeping(kept, as_json=as_json, resume_with=request.command_line()):
+        if is_whole:
+            result = api.finish_by_blocks(begun, progress=True, tell=say)
+        else:
+            result = api.finish_with_backward(begun, progress=True)
+    is_improved = (result.patched if is_whole else result.winner) is not None
+    saved = result.save(folder) if is_improved else None
     write_text(report, render_report(begun.store, result.run_id))
+    note = result.backward.note if result.backward is not None else ""
     if as_json:
+        own = {"apart": result.apart, "composition": result.composition} if is_whole else {"backward": note}
         print_json(
             {
                 "run_id": result.run_id,
                 "task": begun.spec.task.name,
-                "improved": result.patched is not None,
+                "improved": is_improved,
                 "from_store": result.is_stored,
                 "reason": result.reason,
                 "folder": saved,
                 "report": report,
-                "apart": result.apart,
-                "composition": result.composition,
                 "evaluation": result.evaluation,
+                **own,
             }
         )
     else:
         story = tell_story(stored.event for stored in begun.store.iter_events(result.run_id))
         if result.apart is not None:
             print_table(block_table(result.apart, result.winner.id if result.winner else None))
-        paths = [f"Model: {saved} (kernelwright.load)"] if saved else []
-        print_verdict(run_verdict(story), "", *paths, f"Report: {report}", f"Run: {result.run_id}")
-    if request.open_report and not webbrowser.open(report.resolve().as_uri()):
-        say(f"no browser to open {report} with")
+        lines = [] if is_whole else [f"Gradients: {note}"]
+        lines += [f"{'Model' if is_whole else 'Module'}: {saved} (kernelwright.load)"] if saved else []
+        print_verdict(run_verdict(story), "", *lines, f"Report: {report}", f"Run: {result.run_id}")
+    _open(report, is_wanted=request.open_report)
     raise typer.Exit(0)
 
 
-def with_backward(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoReturn:
-    """Optimise a task and its gradients, write the folder and the report, say the verdict and exit."""
-    # lazy: load torch and Jinja2
-    from kernelwright import api
-    from kernelwright.delivery.saving import require_ours
-    from kernelwright.report.html import render_report
-
-    title = request.task.title
-    folder = require_ours(Path(request.output or f"{title}_fast"))
-    report = require_writable(Path(request.report or f"{title}_report.html"))
-    with keeping("what was measured is kept", as_json=as_json, resume_with=request.command_line()):
-        result = api.finish_with_backward(begun, progress=True)
-    saved = result.save(folder) if result.winner is not None else None
-    write_text(report, render_report(begun.store, result.run_id))
-    note = result.backward.note if result.backward is not None else ""
-    if as_json:
-        print_json(
-            {
-                "run_id": result.run_id,
-                "task": begun.spec.task.name,
-                "improved": saved is not None,
-                "from_store": result.is_stored,
-                "reason": result.reason,
-                "folder": saved,
-                "report": report,
-                "evaluation": result.evaluation,
-                "backward": note,
-            }
-        )
-    else:
-        story = tell_story(stored.event for stored in begun.store.iter_events(result.run_id))
-        paths = [f"Module: {saved} (kernelwright.load)"] if saved else []
-        lines = ("", f"Gradients: {note}", *paths, f"Report: {report}", f"Run: {result.run_id}")
-        print_verdict(run_verdict(story), *lines)
-    if request.open_report and not webbrowser.open(report.resolve().as_uri()):
+def _open(report: Path, *, is_wanted: bool) -> None:
+    """Show a report in a browser where that was asked for."""
+    if is_wanted and not webbrowser.open(report.resolve().as_uri()):
         say(f"no browser to open {report} with")
-    raise typer.Exit(0)
 
 
 def places_for(kernel: str, report: str, source: str | None = None) -> Places:
@@ -227,8 +198,7 @@ def deliver(
             say("error: every call to the model failed; what the expert seats made is kept")
         verdict = with_models(run_verdict(story), store.get_run(outcome.run_id).spec.models, story)
         print_verdict(verdict, "", *paths, f"Report: {places.report}", f"Run: {outcome.run_id}")
-    if open_report and not webbrowser.open(places.report.resolve().as_uri()):
-        say(f"no browser to open {places.report} with")
+    _open(places.report, is_wanted=open_report)
     raise typer.Exit(exit_code(outcome))
 
 

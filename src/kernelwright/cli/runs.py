@@ -7,12 +7,11 @@ import typer
 
 from kernelwright.cli.optimize import (
     Places,
-    by_blocks,
     deliver,
+    finish_module,
     places_for,
     play,
     resume_command,
-    with_backward,
 )
 from kernelwright.cli.options import (
     AsJson,
@@ -23,7 +22,7 @@ from kernelwright.cli.options import (
     StoreOption,
 )
 from kernelwright.cli.output import print_json, print_table, print_verdict, say, stdout, tell
-from kernelwright.cli.stores import find_run, newest_ids, open_for_reading, open_store
+from kernelwright.cli.stores import newest_ids, open_for_reading, open_store
 from kernelwright.core.errors import UserError
 from kernelwright.report.asked import with_models
 from kernelwright.report.files import write_text
@@ -35,6 +34,7 @@ from kernelwright.report.story import Story
 from kernelwright.report.story import tell as tell_story
 from kernelwright.report.table import Table
 from kernelwright.report.verdict import run_verdict
+from kernelwright.store.base import find_run
 
 if TYPE_CHECKING:
     from kernelwright.store.base import RunRecord, Store
@@ -124,8 +124,7 @@ def resume(
     asked = begun.request
     if asked is not None and (asked.with_backward or begun.spec.by_blocks):
         paths = {"output": output or asked.output, "report": report or asked.report}
-        finish = by_blocks if begun.spec.by_blocks else with_backward
-        finish(begun, asked.model_copy(update=paths), as_json=as_json)
+        finish_module(begun, asked.model_copy(update=paths), as_json=as_json)
     kernel, page = begun.paths
     places = places_for(output or kernel, report or page)
     outcome = play(begun, places, as_json=as_json, store=store)

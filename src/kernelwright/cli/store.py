@@ -6,7 +6,8 @@ import typer
 
 from kernelwright.cli.options import AsJson, StoreOption
 from kernelwright.cli.output import print_json, say, tell
-from kernelwright.cli.stores import find_run, open_for_reading, open_store
+from kernelwright.cli.stores import open_for_reading, open_store
+from kernelwright.store.base import find_run
 
 if TYPE_CHECKING:
     from kernelwright.store.base import Store

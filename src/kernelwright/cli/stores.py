@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kernelwright.core.errors import KernelwrightError, UserError
+from kernelwright.core.errors import KernelwrightError
 from kernelwright.settings import load_settings
 
 if TYPE_CHECKING:
-    from kernelwright.store.base import RunRecord, Store
+    from kernelwright.store.base import Store
 
 N_COMPLETED = 100
 """Newest runs that a shell is offered."""
@@ -32,14 +32,6 @@ def open_for_reading(where: str | None) -> "Store":
     from kernelwright.store import reading
 
     return reading.open_for_reading(where or load_settings().store, must_exist=where is not None)
-
-
-def find_run(store: "Store", prefix: str) -> "RunRecord":
-    """Return the run whose id begins so; raises UserError when there is none."""
-    record = store.find_run(prefix)
-    if record is None:
-        raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
-    return record
 
 
 def newest_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

@@ -43,3 +43,9 @@ class BudgetUsedUp(KernelwrightError):
 
 class ModelUnavailable(KernelwrightError):
     """The model's API refuses or fails for good: wrong key, no such model, down for too long."""
+
+
+def missing(error: ImportError, extra: str) -> UserError:
+    """Return the one line that says what to install where a package of an extra is not there."""
+    name = error.name or str(error)
+    return UserError(f"{name} is not installed; install it with: pip install 'kernelwright[{extra}]'")

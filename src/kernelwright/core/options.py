@@ -175,7 +175,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "dynamic", "--dynamic", "An extent that may vary: kernels hold for the whole range, are verified on "
         "its edges and on extents drawn from it, and timed at the task's own or those after @. Repeatable.",
-        "Task", metavar="NAME=INPUT:AXIS[:MIN-MAX]", many=True, parse=parse_dynamic,
+        "Task", metavar="NAME[=INPUT:AXIS,...][:MIN-MAX][@SIZE,...]", many=True, parse=parse_dynamic,
         show=lambda axis: axis.words,
     ),
     Option("mode", "--mode", "Train or eval mode.", "Task", choices=_choices(Mode), default="the file's"),

@@ -8,10 +8,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.errors import KernelwrightError, missing
 from kernelwright.dashboard import views
 from kernelwright.dashboard.changes import SHOWN_RUNS, Changes
-from kernelwright.remote.extra import missing
 from kernelwright.report.diff import changes
 from kernelwright.report.highlight import highlight
 from kernelwright.report.html import render_report
@@ -26,7 +25,7 @@ try:
     from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
     from starlette.routing import Route
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "serve") from error
 
 # after the message about the missing extra
 from kernelwright.remote.gate import AccessGate

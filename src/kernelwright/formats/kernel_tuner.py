@@ -4,7 +4,6 @@ Schemas: the T1 and T4 schemas of the auto-tuning community, 1.0.0, as Kernel Tu
 them. T1 names languages of GPUs only, and grid sizes: ours say their own language, and the sizes are empty.
 """
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -82,19 +81,6 @@ def read_results(document: Mapping[str, Any]) -> tuple[PointTimes, ...]:
         return tuple(_point(result) for result in document["results"])
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"no T4 results: {type(error).__name__}: {error}") from error
-
-
-def read_parameters(document: Mapping[str, Any]) -> dict[str, tuple[ParamValue, ...]]:
-    """Return name -> values of a T1 document.
-
-    Raises:
-        UserError: it is no such document.
-    """
-    try:
-        named = document["ConfigurationSpace"]["TuningParameters"]
-        return {str(p["Name"]): tuple(ast.literal_eval(p["Values"])) for p in named}
-    except (KeyError, TypeError, ValueError, SyntaxError) as error:
-        raise UserError(f"no T1 space: {type(error).__name__}: {error}") from error
 
 
 def _result(point: PointTimes, defaults: Mapping[str, ParamValue]) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from kernelwright.mcp.extra import missing
+from kernelwright.core.errors import missing
 
 try:
     from mcp.server.mcpserver import MCPServer
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "mcp") from error
 
 _LOOP = (
     "Keep to the loop: check_task, a first kernel (lower_plan without moves, or your own), evaluate, "

@@ -5,9 +5,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.errors import KernelwrightError, missing
 from kernelwright.core.evidence import METRICS
-from kernelwright.mcp.extra import missing
 from kernelwright.report.files import json_text
 from kernelwright.settings import Settings
 
@@ -15,7 +14,7 @@ try:
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "mcp") from error
 
 if TYPE_CHECKING:
     from kernelwright.store.base import RunRecord, Store

@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 
+from kernelwright.core.errors import missing
 from kernelwright.core.version import __version__
-from kernelwright.mcp.extra import missing
 from kernelwright.mcp.prompts import add_prompts
 from kernelwright.mcp.resources import add_resources
 from kernelwright.mcp.tools import add_tools
@@ -18,7 +18,7 @@ try:
     from mcp.server.mcpserver import MCPServer
     from mcp.server.transport_security import TransportSecuritySettings
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "mcp") from error
 
 # after the message about the missing extra
 from kernelwright.remote.gate import AccessGate

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar
 import anyio
 from pydantic import Field
 
-from kernelwright.core.errors import KernelwrightError, UserError
+from kernelwright.core.errors import KernelwrightError, UserError, missing
 from kernelwright.core.plan import Move
 from kernelwright.mcp.answers import (
     Answer,
@@ -32,7 +32,6 @@ from kernelwright.mcp.asked import (
     TaskText,
     TuneOptions,
 )
-from kernelwright.mcp.extra import missing
 from kernelwright.mcp.pages import found_skill, skill_page
 from kernelwright.mcp.workers import Workers
 from kernelwright.skills.load import load_skills
@@ -43,7 +42,7 @@ try:
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp.types import ToolAnnotations
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "mcp") from error
 
 A = TypeVar("A", bound=Answer)
 Ctx = Context[Any, Any]

@@ -1,11 +1,11 @@
 """Who may ask: one bearer token, or nobody but programs on this machine."""
 
 import hmac
-import ipaddress
 import re
 import string
 
 from kernelwright.core.errors import UserError
+from kernelwright.core.hosts import is_loopback
 
 MIN_TOKEN = 16
 """Characters; ours. A shorter one could be guessed by trying."""
@@ -34,16 +34,6 @@ def require_loopback(host: str) -> None:
     """Raise UserError unless the address can be reached from this machine only."""
     if not is_loopback(host):
         raise UserError(f"--no-token is refused on {host}: set a token, or listen on 127.0.0.1")
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host name or address is this machine's own."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def host_of(header: str) -> str:

@@ -4,14 +4,14 @@ import asyncio
 import weakref
 from collections import OrderedDict
 
-from kernelwright.remote.extra import missing
+from kernelwright.core.errors import missing
 from kernelwright.remote.heads import HeadProblem, Heads
 from kernelwright.remote.records import Refusal
 
 try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "serve") from error
 
 HEAD_S = 10.0
 """Seconds for a whole head, from the connection's begin or the last answer; ours."""

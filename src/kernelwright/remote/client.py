@@ -159,7 +159,10 @@ class RemoteSession:
             if answer.status_code != 404:
                 raise self._http.unexpected(answer)
             self._admit()  # a service that was started anew, or has admitted many others since
-        raise MachineError("the service forgets the task again and again; start it with a longer memory")
+        raise MachineError(
+            "the service forgets the task again and again: too many other tasks are admitted there; try again"
+            " when it is quieter"
+        )
 
     def _await(self, evaluation_id: str, request: EvaluationRequest) -> EvaluationAnswer:
         deadline = time.monotonic() + self._patience.evaluation_s

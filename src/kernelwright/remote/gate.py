@@ -2,15 +2,16 @@
 
 from collections.abc import Collection
 
-from kernelwright.remote.access import host_of, is_loopback, matches
-from kernelwright.remote.extra import missing
+from kernelwright.core.errors import missing
+from kernelwright.core.hosts import is_loopback
+from kernelwright.remote.access import host_of, matches
 
 try:
     from starlette.datastructures import Headers
     from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Receive, Scope, Send
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "serve") from error
 
 
 class AccessGate:

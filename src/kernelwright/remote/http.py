@@ -7,11 +7,10 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from kernelwright.core.errors import MachineError, UserError
+from kernelwright.core.errors import MachineError, UserError, missing
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.hosts import is_loopback
 from kernelwright.core.version import __version__
-from kernelwright.remote.access import is_loopback
-from kernelwright.remote.extra import missing
 from kernelwright.remote.records import Health, Refusal
 from kernelwright.remote.retry import SHORTEST_DELAY_S, Delays, Patience
 from kernelwright.settings import TOKEN_VARIABLE
@@ -19,7 +18,7 @@ from kernelwright.settings import TOKEN_VARIABLE
 try:
     import httpx
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "serve") from error
 
 F = TypeVar("F", bound=Frozen)
 

@@ -5,16 +5,16 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from kernelwright.core.errors import missing
 from kernelwright.core.frozen import Frozen
 from kernelwright.remote.access import is_own_host_header, matches
-from kernelwright.remote.extra import missing
 from kernelwright.remote.lines import first_fault
 
 try:
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "serve") from error
 
 F = TypeVar("F", bound=Frozen)
 

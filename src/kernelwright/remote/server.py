@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from kernelwright.core.errors import UserError
-from kernelwright.remote.extra import missing
+from kernelwright.core.errors import UserError, missing
 
 try:
     import uvicorn
     from starlette.requests import ClientDisconnect
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "serve") from error
 
 # after the message about the missing extra
 from kernelwright.remote.careful import CarefulConnection

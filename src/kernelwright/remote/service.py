@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
+from kernelwright.core.errors import missing
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.machine import Machine
 from kernelwright.core.roofline import Floor, Peaks
 from kernelwright.core.task import Task
 from kernelwright.core.version import __version__
-from kernelwright.remote.extra import missing
 from kernelwright.remote.floors import floors_here
 from kernelwright.remote.intake import Intake, shown
 from kernelwright.remote.records import (
@@ -40,7 +40,7 @@ try:
     from starlette.responses import Response
     from starlette.routing import Route
 except ImportError as error:
-    raise missing(error) from error
+    raise missing(error, "serve") from error
 
 log = logging.getLogger(__name__)
 

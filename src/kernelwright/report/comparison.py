@@ -155,12 +155,6 @@ def compare_runs(
     )
 
 
-def evaluations_to(played: Played, speedup: float) -> int | None:
-    """Return after how many evaluations a run's best so far was first at least that; None if never."""
-    reached = (i for i, best in enumerate(played.best_so_far, 1) if best is not None and best >= speedup)
-    return next(reached, None)
-
-
 def _standing(name: str, contestant: Contestant, runs: Sequence[Played], span: int) -> Standing:
     finals = list(_by_task(runs, _log_final).values())
     return Standing(

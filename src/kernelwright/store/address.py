@@ -72,16 +72,6 @@ def _secrets(url: URL) -> dict[str, object]:
     return {name: value for name, value in url.query.items() if _SECRET.search(name)}
 
 
-def store_words(where: str | None) -> list[str]:
-    """Return the shell words that name the store in a command for people to type.
-
-    An address with a password is named through the environment variable KERNELWRIGHT_STORE.
-    """
-    if where is None:
-        return []
-    return ["--store", f'"${STORE_VARIABLE}"' if has_password(where) else shlex.quote(where)]
-
-
 def shown_command(words: Iterable[str]) -> str:
     """Return a command line as people may see it: a store's address with a password is left out of it."""
     shown: list[str] = []

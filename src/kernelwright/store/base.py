@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import Event, RunFinished
 from kernelwright.core.frozen import Frozen
@@ -310,3 +311,11 @@ class Store(LearnedStore, Protocol):
     def close(self) -> None:
         """Give back connections; the store is not used afterwards."""
         ...
+
+
+def find_run(store: Store, prefix: str) -> RunRecord:
+    """Return the run whose id begins so; raises UserError when there is none."""
+    record = store.find_run(prefix)
+    if record is None:
+        raise UserError(f"no run {prefix!r} in this store; list them with: kernelwright runs list")
+    return record

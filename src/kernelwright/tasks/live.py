@@ -171,7 +171,7 @@ def _examples(
         return [(example_inputs,)]
     if not isinstance(example_inputs, list | tuple) or not example_inputs:
         raise TaskError(
-            f"{name}: example_inputs must be a tuple of forward's arguments or a list of such tuples"
+            f"{name}: give inputs: a tuple of forward's arguments, such as (x,), or a list of such tuples"
         )
     is_several = isinstance(example_inputs, list) and all(isinstance(item, tuple) for item in example_inputs)
     return [tuple(item) for item in example_inputs] if is_several else [tuple(example_inputs)]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.agents.llm.conftest import REFERENCE
+from tests.targets.cuda.candidates import render_cuda_candidate
 from tests.targets.triton.interpreted import Interpreter
 from tests.targets.triton.judging import FEW, Judge
 
@@ -23,7 +24,7 @@ from kernelwright.targets.cuda.nvcc.form import CudaSource
 from kernelwright.targets.cuda.nvcc.outcome import BuildStatus
 from kernelwright.targets.cuda.nvcc.read import read_cuda_source
 from kernelwright.targets.cuda.nvcc.report import report_cuda
-from kernelwright.targets.cuda.runtime_source import LOADER, render_cuda_candidate
+from kernelwright.targets.cuda.runtime_source import LOADER
 from kernelwright.targets.registry import all_targets
 
 TRITON, CUDA = TargetName(device="cuda", language="triton"), TargetName(device="cuda", language="cuda")
@@ -151,5 +152,6 @@ def test_the_example_in_cuda_compiles_and_its_launch_fits(tmp_path: Path) -> Non
     assert isinstance(form, CudaSource), form
     report = report_cuda(form, "sm_90", tmp_path)
     assert report.status is BuildStatus.BUILT, f"{report.message}\n{report.log}"
-    assert [launch.launch for launch in report.launches] == ["relu_sum"]
-    assert not report.spilling and not report.cannot_launch
+    (launch,) = report.launches
+    assert launch.launch == "relu_sum" and launch.facts.get("aot.spills") == 0
+    assert launch.facts.get("aot.resident_blocks") != 0

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.targets.cuda.candidates import render_cuda_candidate
 
 from kernelwright.targets.cuda.nvcc.form import CudaSource, launcher_text
 from kernelwright.targets.cuda.nvcc.launcher import build_launcher
 from kernelwright.targets.cuda.nvcc.outcome import Product
 from kernelwright.targets.cuda.nvcc.read import read_cuda_source
-from kernelwright.targets.cuda.runtime_source import render_cuda_candidate
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on PATH")
 KERNEL = """
@@ -75,8 +75,6 @@ def stand_in() -> SimpleNamespace:
 def test_what_is_written_is_what_is_read() -> None:
     assert read().text == KERNEL
     assert [launch.shared_bytes for launch in read().launches] == [0, 65536]
-    with pytest.raises(ValueError, match="end the literal"):
-        render_cuda_candidate("'''", LAUNCHES, MODEL)
 
 
 @needs_nvcc

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from tests.targets.triton.printed import print_module
 
 from kernelwright.ir.program import Region
-from kernelwright.targets.triton.printer import print_module
 
 _loaded: dict[str, ModuleType] = {}
 

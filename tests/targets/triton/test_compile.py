@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from tests.ir.regions import at
 from tests.targets.triton import compiled
+from tests.targets.triton.printed import print_module
 from tests.targets.triton.test_operations import NOT_FLOAT, region_of
 from tests.targets.triton.test_text import REGIONS
 
 from kernelwright.ir.program import OPS, Region, StoreTo
-from kernelwright.targets.triton.printer import print_kernel, print_module
+from kernelwright.targets.triton.printer import print_kernel
 
 
 def named(regions: dict[str, Region]) -> tuple[Region, ...]:

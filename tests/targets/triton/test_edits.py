@@ -14,17 +14,19 @@ from tests.ir.regions import layer_norm, pool, reduction, scan, softmax
 from tests.targets.triton.interpreted import Interpreter
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.core.machine import UNKNOWN_MACHINE, Accelerator
+from kernelwright.core.machine import ANY_GPU, UNKNOWN_MACHINE, Accelerator
 from kernelwright.core.task import TolerancePolicy
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Buffer, Program, Region
 from kernelwright.targets.triton.defaults import with_triton_schedules
-from kernelwright.targets.triton.edits import MAX_PRODUCT, TRITON_EDITS, triton_edits
+from kernelwright.targets.triton.edits import MAX_PRODUCT, triton_edits
 from kernelwright.targets.triton.lowering import LOWERING
 from kernelwright.targets.triton.printer import print_kernel
 from kernelwright.targets.triton.schedule import TritonSchedule, decide, power_of_two
 from kernelwright.targets.triton.split import can_split, split
 from kernelwright.tasks.capture import capture_module
+
+EDITS = triton_edits(ANY_GPU)
 
 
 def program_of(
@@ -61,8 +63,8 @@ def product_program(rows: int, inner: int, columns: int) -> Program:
     """A product that has taken its epilogue in."""
     inputs = (torch.empty(rows, inner), torch.empty(inner, columns))
     program = lower(capture_module(Wrap(lambda x, w: torch.relu(x @ w)), inputs))
-    (site,) = TRITON_EDITS["triton-matmul"].sites(program)
-    return TRITON_EDITS["triton-matmul"].apply(program, site.region, {})
+    (site,) = EDITS["triton-matmul"].sites(program)
+    return EDITS["triton-matmul"].apply(program, site.region, {})
 
 
 MAKE: dict[str, Callable[[], Program]] = {
@@ -116,17 +118,17 @@ def test_tiles_of_products_stay_such_that_compilers_end() -> None:
     program = product_program(4096, 64, 4096)
     for _ in range(8):
         for name in ("triton-block", "triton-columns"):
-            for site in TRITON_EDITS[name].sites(program):
+            for site in EDITS[name].sites(program):
                 ((field, values),) = site.params.items()
                 largest = max(values, key=int)
-                program = TRITON_EDITS[name].apply(program, site.region, {field: largest})
+                program = EDITS[name].apply(program, site.region, {field: largest})
     how = decide(only(program))
     assert how.block_kept * how.block_columns <= MAX_PRODUCT
     with pytest.raises(LoweringError, match="no tile"):
-        TRITON_EDITS["triton-block"].apply(program, how.region.name, {"block_kept": 2048})
+        EDITS["triton-block"].apply(program, how.region.name, {"block_kept": 2048})
     square = product_program(4096, 64, 4096)
     for name, field in (("triton-block", "block_kept"), ("triton-columns", "block_columns")):
-        square = TRITON_EDITS[name].apply(square, only(square).name, {field: 128})
+        square = EDITS[name].apply(square, only(square).name, {field: 128})
     assert decide(only(square)).num_warps == 8
 
 
@@ -161,7 +163,7 @@ def test_results_go_from_the_cache_before_rows_that_are_read_again() -> None:
 def test_a_value_that_cannot_be_is_refused(edit: str, params: dict[str, object]) -> None:
     program = program_of(softmax(64, 500), (64, 500), (64, 500))
     with pytest.raises(LoweringError, match=edit):
-        TRITON_EDITS[edit].apply(program, "softmax", params)  # type: ignore[arg-type]
+        EDITS[edit].apply(program, "softmax", params)  # type: ignore[arg-type]
 
 
 def test_the_rules_choose_a_form_by_where_memory_is_contiguous() -> None:

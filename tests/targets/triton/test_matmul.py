@@ -12,13 +12,14 @@ from tests.ir.lowering_checks import Wrap, calls, regions, tensors_of
 from tests.targets.triton.interpreted import Interpreter
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.machine import ANY_GPU
 from kernelwright.ir.lower import lower
 from kernelwright.ir.program import Program, Region
-from kernelwright.targets.triton.edits import TRITON_EDITS
+from kernelwright.targets.triton.edits import triton_edits
 from kernelwright.targets.triton.schedule import GROUP_ROWS, TritonSchedule, decide
 from kernelwright.tasks.capture import capture_module
 
-FUSE = TRITON_EDITS["triton-matmul"]
+FUSE = triton_edits(ANY_GPU)["triton-matmul"]
 Function = Callable[..., torch.Tensor]
 EPILOGUES: dict[str, Function] = {
     "scaled": lambda x, w, b: torch.sigmoid(x @ w) * 2.0,

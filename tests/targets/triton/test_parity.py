@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.ir.lowering_checks import Wrap, regions
 from tests.ir.regions import reduction, scan
+from tests.targets.triton.printed import print_module
 from tests.targets.triton.test_operations import NOT_FLOAT, region_of
 
 from kernelwright.core.errors import LoweringError
@@ -14,7 +15,6 @@ from kernelwright.ir.lower import lower
 from kernelwright.ir.lower.pointwise import ARITHMETIC, COMPARISONS
 from kernelwright.ir.program import OPS, Combine, DType, Region
 from kernelwright.targets.cpp.printer import print_source
-from kernelwright.targets.triton.printer import print_module
 from kernelwright.tasks.capture import capture_module
 
 INTEGERS: tuple[DType, ...] = ("int64", "int32", "int16", "int8", "uint8")

@@ -10,10 +10,11 @@ from tests.targets.triton.interpreted import Interpreter
 from tests.targets.triton.judging import FEW, Judge
 from tests.targets.triton.suite import SMALL, TINY, check, lowered, short_name, small
 
+from kernelwright.core.machine import ANY_GPU
 from kernelwright.core.task import Task, Workload
 from kernelwright.ir.program import Call, Region
 from kernelwright.targets.triton.candidate import render_triton_candidate
-from kernelwright.targets.triton.edits import TRITON_EDITS
+from kernelwright.targets.triton.edits import triton_edits
 from kernelwright.targets.triton.schedule import TritonSchedule, decide
 from kernelwright.tasks.capture import capture_task
 from kernelwright.tasks.suite import suite_tasks
@@ -99,7 +100,7 @@ def test_tiled_products_with_epilogues_of_any_shape(
     sizes = {"batch_size": rows, "in_features": inner, "out_features": columns}
     task = small(TASKS["39_LinearGeluScale"], sizes)
     _, program = lowered(task)
-    edit = TRITON_EDITS["triton-matmul"]
+    edit = triton_edits(ANY_GPU)["triton-matmul"]
     (site,) = edit.sites(program)
     program = edit.apply(program, site.region, {})
     (step,) = (s for s in program.steps if not (isinstance(s, Call) and s.is_view))

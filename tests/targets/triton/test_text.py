@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from lab.golden import check_golden
 from tests.ir.regions import at, layer_norm, pool, reduction, scan, softmax
+from tests.targets.triton.printed import print_module
 
 from kernelwright.ir.program import Axis, Load, LoopStage, Op, Region, StoreTo
 from kernelwright.targets.triton.prelude import prelude_for
-from kernelwright.targets.triton.printer import print_kernel, print_module
+from kernelwright.targets.triton.printer import print_kernel
 
 GOLDEN = Path(__file__).parent / "golden"
 REGIONS = {

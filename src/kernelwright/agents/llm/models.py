@@ -5,7 +5,6 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
-from ipaddress import ip_address
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from kernelwright.agents.llm.keys import SECRET_NAME, Keys
 from kernelwright.agents.llm.outcomes import ReplyTooLong
 from kernelwright.core.errors import UserError
+from kernelwright.core.hosts import is_loopback
 from kernelwright.core.models import ModelChoice, ModelSettings
 
 OPENAI = ("openai", "openai-chat", "openai-responses")
@@ -38,15 +38,6 @@ def known_providers() -> tuple[str, ...]:
     compatible = get_args(sdk_models.OpenAIChatCompatibleProvider.__value__)
     names = {name.partition(":")[0] for name in known if ":" in name} | set(compatible) | set(OPENAI)
     return tuple(sorted(name for name in names if "/" not in name))
-
-
-def is_loopback(url: str) -> bool:
-    """Say whether the address is this machine itself."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def make_model(
@@ -115,7 +106,7 @@ def _elsewhere(
             "where the server speaks that protocol"
         )
     key = keys.find("KERNELWRIGHT_API_KEY")
-    if key is None and not is_loopback(base_url):
+    if key is None and not _is_here(base_url):
         raise UserError(f"{choice.place}: no key; set KERNELWRIGHT_API_KEY in the environment")
     speak = _messages if choice.provider == ANTHROPIC else _chat_completions
     return speak(choice, base_url, key or "none-needed", http_client)
@@ -168,13 +159,18 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def _is_here(url: str) -> bool:
+    """Say whether a server is on this machine itself."""
+    return is_loopback(urlsplit(url).hostname or "")
+
+
 def _http_client(settings: ModelSettings, role: str) -> httpx2.AsyncClient:
     base_url = settings.for_role(role).base_url
     return httpx2.AsyncClient(
         verify=_certificates(),
         timeout=httpx2.Timeout(settings.timeout_s, connect=min(CONNECT_TIMEOUT_S, settings.timeout_s)),
         event_hooks={"response": [_ByteLimit(settings.max_reply_bytes)]},
-        trust_env=not (base_url and is_loopback(base_url)),  # no proxy on the way to this machine
+        trust_env=not (base_url and _is_here(base_url)),  # no proxy on the way to this machine
     )
 
 

@@ -79,17 +79,6 @@ def needs_gradients(tensors: Iterable[torch.Tensor]) -> bool:
     return any(tensor.requires_grad for tensor in tensors)
 
 
-def is_unusual() -> bool:
-    """True where something stands between the caller and plain eager execution."""
-    return bool(
-        torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._get_tracing_state() is not None
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or any(GLOBAL_HOOKS)
-    )
-
-
 def generate(
     contract: Contract,
     original: type[nn.Module],

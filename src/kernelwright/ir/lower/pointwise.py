@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from kernelwright.ir.program import Const, DType, Expr, Op
 
 FLOATS = ("float32", "float64")
-INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 
 
 class UnsupportedError(Exception):

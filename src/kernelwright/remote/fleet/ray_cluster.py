@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from kernelwright.core.errors import MachineError, UserError
+from kernelwright.core.errors import MachineError, missing
 from kernelwright.machine.built_elsewhere import toolchain
 from kernelwright.machine.ray_environment import set_for_ray
 from kernelwright.machine.topology import usable_cores
@@ -27,9 +27,7 @@ try:
     from ray import exceptions
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
-    raise UserError(
-        f"{error.name or error} is not installed; install it with: pip install 'kernelwright[ray]'"
-    ) from error
+    raise missing(error, "ray") from error
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 
 ASSUMED_VECTOR_BYTES = 32
 ASSUMED_L2_BYTES = 1 << 20
+"""A core's share of the level 2 cache where that is not known."""
 LARGEST_TILE = {64: (12, 2), 32: (6, 2), 16: (6, 2)}
 """Bytes of a vector -> rows and vectors of sums that fit the registers, with room for the operands."""
 DOT_TILE = {64: (4, 4), 32: (3, 3), 16: (3, 3)}
@@ -242,6 +243,7 @@ def whole(size: int, step: int) -> int:
 
 
 def l2_bytes(machine: Machine) -> int:
+    """Return a core's share of the level 2 cache."""
     found = machine.cache(2)
     return ASSUMED_L2_BYTES if found is None else found.instance_bytes // found.shared_by
 

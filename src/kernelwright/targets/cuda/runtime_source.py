@@ -1,20 +1,5 @@
 """Text that a CUDA candidate carries: how its kernels are compiled, found again and launched."""
 
-from collections.abc import Mapping, Sequence
-from pprint import pformat
-from typing import Any
-
-IMPORTS = """import ctypes
-import hashlib
-import os
-import subprocess
-import tempfile
-from pathlib import Path
-
-import torch
-from torch import nn
-"""
-
 LOADER = '''
 _C_TYPES = {
     "tensor": ("void*", ctypes.c_void_p),
@@ -91,24 +76,3 @@ def _launcher(launch):
 
 _launch = {launch["name"]: _launcher(launch) for launch in LAUNCHES}
 '''
-
-
-def render_cuda_candidate(
-    text: str, launches: Sequence[Mapping[str, Any]], model: str, flags: Sequence[str] = ("-std=c++17", "-O3")
-) -> str:
-    """Return a candidate: kernels, launches, the loader, then ``model`` with the class ModelNew.
-
-    The model calls ``_launch[NAME](tensors and numbers...)``; the tensors are contiguous, and their sizes are
-    those that the launches were written for. ``text`` may not hold three single quotes.
-    """
-    if "'''" in text:
-        raise ValueError("the kernels would end the literal they stand in")
-    parts = [
-        IMPORTS,
-        f"CUDA_SOURCE = r'''{text}'''",
-        f"NVCC_FLAGS = {tuple(flags)!r}",
-        f"LAUNCHES = {pformat(tuple(dict(launch) for launch in launches), width=110, sort_dicts=False)}",
-        LOADER.strip() + "\n\n",
-        model.strip() + "\n",
-    ]
-    return "\n".join(parts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from kernelwright.core.errors import LoweringError
-from kernelwright.core.machine import ANY_GPU, Accelerator
+from kernelwright.core.machine import Accelerator
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.edits import FieldEdit, Found, ScheduleEdit, ScheduleFields, Site
@@ -353,7 +353,3 @@ def triton_edits(gpu: Accelerator) -> Mapping[str, ScheduleEdit]:
     ]
     edits: tuple[ScheduleEdit, ...] = (*fields, VectorWidth(gpu=gpu), SplitReduction(), FuseMatmul(gpu=gpu))
     return {edit.name: edit for edit in edits}
-
-
-TRITON_EDITS = triton_edits(ANY_GPU)
-"""Those for any NVIDIA GPU."""

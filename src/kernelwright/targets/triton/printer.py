@@ -10,7 +10,6 @@ from kernelwright.ir.text import wrapped
 from kernelwright.targets.triton.attention import AttentionWriter
 from kernelwright.targets.triton.dot import DotWriter
 from kernelwright.targets.triton.kernel import KernelWriter
-from kernelwright.targets.triton.prelude import prelude_for
 from kernelwright.targets.triton.schedule import Decided, decide
 from kernelwright.targets.triton.stream import PartsWriter, StreamWriter
 from kernelwright.targets.triton.text import PythonNames, short
@@ -115,14 +114,6 @@ def _writer(decided: Decided, pointers: Mapping[str, str]) -> KernelWriter:
     if decided.attention is not None:
         return AttentionWriter(decided, pointers, decided.attention)
     return DotWriter(decided, pointers, decided.dot) if decided.dot else KernelWriter(decided, pointers)
-
-
-def print_module(regions: tuple[Region, ...], buffers: Mapping[str, Buffer] | None = None) -> str:
-    """Return a Python file with one launching function per region, and what they need."""
-    kernels = "\n\n".join(print_kernel(region, buffers).text for region in regions)
-    imports = f"import torch\n{IMPORTS}" if "torch.empty(" in kernels else IMPORTS
-    parts = [imports, prelude_for(kernels).rstrip(), kernels]
-    return "\n\n\n".join(part for part in parts if part)
 
 
 def least_traffic(arguments: tuple[Argument, ...], buffers: Mapping[str, Buffer]) -> int | None:

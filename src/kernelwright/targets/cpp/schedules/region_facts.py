@@ -13,10 +13,9 @@ from kernelwright.ir.program import Buffer, Call, Program, Region
 from kernelwright.ir.window_products import WindowForm, find_window
 from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
+from kernelwright.targets.cpp.tiling import l2_bytes
 from kernelwright.targets.cpp.windows import may_slide
 
-ASSUMED_L2_BYTES = 1 << 20
-"""A core's share of the level 2 cache where that is not known."""
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "int16": 2}
 CALL_SHARE = 4.0
 """A library call is guessed to take as long as this many regions."""
@@ -65,8 +64,7 @@ class CppRegionFacts:
     @property
     def l2_bytes(self) -> int:
         """A core's share of the level 2 cache."""
-        found = self.machine.cache(2)
-        return ASSUMED_L2_BYTES if found is None else found.instance_bytes // found.shared_by
+        return l2_bytes(self.machine)
 
     @property
     def has_reduction(self) -> bool:

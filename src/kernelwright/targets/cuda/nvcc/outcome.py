@@ -71,13 +71,3 @@ class AheadReport(Frozen):
     launches: tuple[LaunchFacts, ...] = ()
     notes: tuple[str, ...] = ()
     """What was assumed, and what is not known."""
-
-    @property
-    def cannot_launch(self) -> tuple[str, ...]:
-        """Launches whose block does not fit the SM or CU at all."""
-        return tuple(one.launch for one in self.launches if one.facts.get("aot.resident_blocks") == 0)
-
-    @property
-    def spilling(self) -> tuple[str, ...]:
-        """Launches whose kernel keeps registers in memory."""
-        return tuple(one.launch for one in self.launches if one.facts.get("aot.spills"))

@@ -1,12 +1,9 @@
 """What the figures of a kernel mean, in words; we chose the thresholds."""
 
 from kernelwright.core.evidence import FactValue
+from kernelwright.skills.diagnosis import LOW_OCCUPANCY, NARROW_BYTES
 from kernelwright.targets.gpu.inspect.inspection import KernelOutcome, KernelReport
 
-LOW_OCCUPANCY = 0.5
-"""Below this occupancy, other warps can hardly hide the wait for memory."""
-NARROW_BYTES = 8.0
-"""Below this mean width, a kernel makes at least twice as many requests as it needs."""
 WIDEST_BYTES = 16
 FULL_WAVE = 1.0
 

@@ -1,0 +1,16 @@
+"""Which names of hosts are this machine."""
+
+import ipaddress
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host name or address is this machine's own.
+
+    Names below ``localhost`` are not: which machine they are, some resolvers ask the network.
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,9 +1,0 @@
-"""What to say when the packages of the extra ``serve`` are not there."""
-
-from kernelwright.core.errors import UserError
-
-
-def missing(error: ImportError) -> UserError:
-    """Return the one line that says what to install."""
-    name = error.name or str(error)
-    return UserError(f"{name} is not installed; install it with: pip install 'kernelwright[serve]'")
