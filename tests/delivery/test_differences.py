@@ -20,8 +20,7 @@ import kernelwright
 from kernelwright.core.errors import TaskError, UserError
 from kernelwright.delivery.making import Delivery
 from kernelwright.delivery.runtime import VerifiedKernel, attach
-from kernelwright.delivery.runtime.classes import code_of
-from kernelwright.delivery.runtime.described import MOST, description_of
+from kernelwright.delivery.runtime.described import MOST, code_of, description_of
 from kernelwright.delivery.saving import save
 
 pytestmark = pytest.mark.filterwarnings("ignore")
