@@ -314,7 +314,8 @@ class _Description:
         ]
 
     def _reduced(self, value: Any) -> list[Any]:
-        reduced = value.__reduce_ex__(4)
+        registered = copyreg.dispatch_table.get(type(value))  # of patterns and unions, for example
+        reduced = value.__reduce_ex__(4) if registered is None else registered(value)
         if isinstance(reduced, str):
             return [reduced, *map(self._number, functions_in(value))]
         made, given, state, *rest = (*reduced, None, None, None)[:5]
