@@ -12,9 +12,9 @@ from tests.delivery.delivering import delivered
 from torch import nn
 
 import kernelwright
-from kernelwright.delivery.runtime import classes
-from kernelwright.delivery.runtime.classes import code_of
+from kernelwright.delivery.runtime.described import code_of
 from kernelwright.delivery.saving import save
+from kernelwright.tasks import described
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NAME = "module_of_a_user"
@@ -23,6 +23,13 @@ TEXT = """
 import enum, functools, threading
 import torch
 from torch import nn
+
+
+EPS = 0.25
+
+
+def shifted(x, by=0.5):
+    return x + by * EPS
 
 
 class Kind(enum.Enum):
@@ -53,7 +60,12 @@ class Holding(nn.Module):
 
 
 class Model(Holding):
+    def __init__(self):
+        super().__init__()
+        self.finish = shifted
+
     def forward(self, x):
+        x = self.finish(shifted(x))
         factor = self.table[0] * self.options["gain"] * max(self.more[0][1]) * self.kind.value
         factor = factor * self.Options.gain * self.Options.kinds["a"].value * self.Mode.FAST.value
         return self.scaled(self.act(x)) * factor + self.Options.shift()
@@ -69,6 +81,9 @@ CHANGES = {
     "dict of options": ('"a": Kind.ONE', '"a": Kind.TWO'),
     "method of options": ("return 1.0", "return 2.0"),
     "value of an enumeration": ("FAST = 3.0", "FAST = 4.0"),
+    "global": ("EPS = 0.25", "EPS = 0.75"),
+    "function": ("return x + by * EPS", "return x - by * EPS"),
+    "default of a function": ("by=0.5", "by=0.75"),
 }
 
 
@@ -125,7 +140,53 @@ def test_what_nobody_can_describe_is_known_in_one_process_alone(
 ) -> None:
     text = TEXT.replace("return self.scaled", "self.Lock.lock\n        return self.scaled")
     found = [code_of(type(model_of(place, text))) for _ in range(2)]
-    monkeypatch.setattr(classes, "UNKNOWABLE", "of another process")
+    monkeypatch.setattr(described, "UNKNOWABLE", "of another process")
     other = code_of(type(model_of(place, text)))
     assert found[0] == found[1] != other
     assert code_of(type(model_of(place, TEXT))) == code_of(type(model_of(place, TEXT)))
+
+
+def factory(factor: float) -> type[nn.Module]:
+    class Act(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(x) * factor
+
+    return Act
+
+
+class Around(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = factory(2.0)()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(x) + EPS
+
+
+EPS = 0.5
+
+
+def test_a_class_with_another_closure_is_another(home: Path) -> None:
+    m = Around().eval()
+    fast: Any = delivered(m, (X,), home).module
+    for factor in (2.0, 3.0):
+        m.act = factory(factor)().eval()
+        fast.act = factory(factor)().eval()
+        with torch.no_grad():
+            torch.testing.assert_close(fast(X), m(X))
+    assert (fast.report().kernel_calls, fast.report().original_calls) == (1, 1)
+
+
+def test_a_global_that_was_set_is_seen_where_a_folder_is_loaded(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m = Around().eval()
+    saved = save(delivered(m, (X,), home), tmp_path / "saved", cache_dir=home)
+    monkeypatch.setitem(globals(), "EPS", 0.25)
+    for set_again, calls in ((False, (0, 1)), (True, (1, 0))):
+        if set_again:
+            monkeypatch.undo()
+        fast: Any = kernelwright.load(saved, m)
+        with torch.no_grad():
+            torch.testing.assert_close(fast(X), m(X))
+        assert (fast.report().kernel_calls, fast.report().original_calls) == calls

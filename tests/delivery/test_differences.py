@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import gc
 import pickle
+import re
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +21,7 @@ import kernelwright
 from kernelwright.core.errors import TaskError, UserError
 from kernelwright.delivery.making import Delivery
 from kernelwright.delivery.runtime import VerifiedKernel, attach
-from kernelwright.delivery.runtime.classes import code_of
-from kernelwright.delivery.runtime.described import MOST, description_of
+from kernelwright.delivery.runtime.described import MOST, code_of, description_of
 from kernelwright.delivery.saving import save
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -552,6 +552,8 @@ def test_descriptions_tell_what_objects_hold() -> None:
         {"a": nn.Linear(2, 2)},
         {1.5: {"b", "a"}},
         torch.nn.functional.relu,
+        re.compile("a"),
+        re.compile("b"),
     ]
     found = [description_of(value) for value in values]
     assert len(set(found)) == len(values) and all(found)

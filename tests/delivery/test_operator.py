@@ -13,6 +13,8 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from kernelwright.delivery.making import deliver
+from kernelwright.delivery.runtime.contract import TensorFacts
+from kernelwright.delivery.runtime.operator import _fits
 from kernelwright.delivery.runtime.operator import operator_of as operator_for
 from kernelwright.tasks.live import task_from_module
 
@@ -170,12 +172,13 @@ def test_a_name_of_digits_and_signs_names_an_operator(tmp_path: Any, monkeypatch
 
 def test_an_operator_called_with_other_shapes_says_so(gate: Any) -> None:
     x, y = inputs()
-    with pytest.raises(RuntimeError, match=r"Gate: the kernel was verified on \(6, 16\) float32, .* not on"):
+    wanted = r"Gate: the kernel was verified on \(6, 16\) float32 on cpu, .* not on"
+    with pytest.raises(RuntimeError, match=wanted):
         operator_of(gate)(x[:2], y[:2], gate.weight.detach())
 
 
 def test_an_operator_called_with_another_weight_names_that(gate: Any) -> None:
-    wanted = r"Gate: the kernel was verified with weight as \(.*\) float32, not as \(.*\) float64; convert"
+    wanted = r"Gate: the kernel was verified with weight as .* float32 on cpu, not as .* float64 .*; convert"
     with pytest.raises(RuntimeError, match=wanted):
         operator_of(gate)(*inputs(), gate.weight.detach().double())
 
@@ -245,3 +248,47 @@ def test_threads_have_the_gradients_of_their_own_weights(tmp_path: Any, monkeypa
     with ThreadPoolExecutor(8) as pool:
         for factor, found in zip(factors, pool.map(gradient, factors), strict=True):
             torch.testing.assert_close(found, 2 * factor * torch.tanh(x).sum(0))
+
+
+class Turned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(12.0).view(3, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) @ self.weight
+
+
+ADDRESSES = """
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(3, 4))
+
+    def forward(self, x):
+        return torch.tanh(x.as_strided((2, 3), (3, 1))) @ self.weight.as_strided((3, 4), (4, 1))
+"""
+
+
+def test_an_operator_reads_tensors_that_lie_otherwise(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    m, x = Turned().eval(), torch.randn(2, 3)
+    fast: Any = delivered(m, (x,), tmp_path, source=ADDRESSES).module
+    weight = m.weight.detach()
+    for given in (x, x.t().contiguous().t()):
+        for held in (weight, weight.t().contiguous().t()):
+            torch.testing.assert_close(operator_of(fast)(given, held), m(x).detach())
+    with torch.no_grad():
+        exported = torch.export.export(fast, (x,)).module()
+        torch.testing.assert_close(exported(torch.ones(3, 2).t()), m(torch.ones(2, 3)))
+
+
+def test_an_operator_refuses_another_device_and_what_cannot_be_copied() -> None:
+    found = TensorFacts((6, 16), (16, 1), "float32", "cuda")
+    assert not _fits(torch.ones(6, 16), found) and _fits(torch.ones(6, 16, device="meta"), found)
+    expanded = TensorFacts((6, 16), (0, 1), "float32", "cpu")  # of which no copy can be made
+    assert not _fits(torch.ones(6, 16), expanded) and _fits(torch.ones(16).expand(6, 16), expanded)

@@ -244,3 +244,98 @@ def test_an_attribute_that_refers_to_a_weight_goes_on_to_where_a_call_has_anothe
             torch.testing.assert_close(called_with(fast, X), called_with(m, X))
         same(fast, m)
     assert ran(fast) == (3, 2)
+
+
+# -- what nobody sees in each call -----------------------------------------------------------------
+
+
+class Config:
+    def __init__(self) -> None:
+        self.factor = 2.0
+
+
+class Configured(nn.Module):
+    """Reads what an object and a list hold, and attributes whose names are made at run time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config, self.tables, self.linear = Config(), [torch.ones(8)], nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for number in range(2):
+            x = x * getattr(self, f"alpha_{number}", 1.0)
+        return torch.tanh(self.linear(x)) * self.config.factor * self.tables[0]
+
+
+@pytest.fixture
+def configured(home: Path, configured_once: Any) -> tuple[Any, Any]:
+    made, m = configured_once
+    return copy.deepcopy(made.module), copy.deepcopy(m)
+
+
+@pytest.fixture(scope="module")
+def configured_once(home: Path) -> tuple[Delivery, nn.Module]:
+    m = Configured().eval()
+    return delivered(m, (X,), home), m
+
+
+def test_objects_in_attributes_cost_no_look_at_the_whole_module(configured: Any) -> None:
+    fast, m = configured
+    same(fast, m)
+    state = vars(fast)["_kernelwright"]
+    state.bind = None  # the generated checks alone decide
+    same(fast, m)
+    assert ran(fast) == (2, 0)
+
+
+def set_factor(f: Any) -> None:
+    f.config.factor = 9.0
+
+
+def write_table(f: Any) -> None:
+    f.tables[0].fill_(5.0)
+
+
+def new_table(f: Any) -> None:
+    f.tables[0] = torch.full((8,), 5.0)
+
+
+@pytest.mark.parametrize("change", [set_factor, write_table, new_table])
+def test_a_change_inside_an_object_is_seen_when_the_module_is_looked_at_anew(
+    configured: Any, change: Any
+) -> None:
+    for look in (copy.deepcopy, copy.copy, lambda f: f.train().eval(), lambda f: f.double().float()):
+        fast, m = copy.deepcopy(configured)
+        same(fast, m)
+        for module in (fast, m):
+            change(module)
+        again = look(fast)
+        same(again, m)
+        assert ran(again)[1] == 1
+
+
+def test_a_write_into_a_tensor_inside_an_attribute_is_seen_at_once(configured: Any) -> None:
+    fast, m = configured
+    same(fast, m)
+    for module in (fast, m):
+        write_table(module)
+    same(fast, m)
+    assert ran(fast) == (1, 1) and "tables of the module was replaced or changed" in str(fast.report())
+
+
+def test_an_attribute_of_a_name_that_code_makes_is_seen(configured: Any) -> None:
+    fast, m = configured
+    same(fast, m)
+    for module in (fast, m):
+        module.alpha_1 = 3.0
+    same(fast, m)
+    assert ran(fast) == (1, 1)
+
+
+def test_an_attribute_that_hides_a_weight_is_seen(configured: Any) -> None:
+    fast, m = configured
+    same(fast, m)
+    for module in (fast, m):
+        vars(module.linear)["weight"] = torch.zeros(8, 8)
+    same(fast, m)
+    assert ran(fast) == (1, 1) and "an attribute hides weight of linear" in str(fast.report())

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.delivery.delivering import delivered
 from torch import nn
 
+from kernelwright.core.errors import TaskError
 from kernelwright.core.structure import (
     UnstructuredError,
     differences,
@@ -316,3 +317,50 @@ def test_submodules_named_by_keywords_are_compiled(tmp_path: Any, monkeypatch: p
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(fast, fullgraph=True, backend="eager")(x), m(x))
     assert fast.report().kernel_calls == 1
+
+
+@dataclasses.dataclass
+class Doubled:
+    """Changes what it is given."""
+
+    y: torch.Tensor
+
+    def __post_init__(self) -> None:
+        self.y = self.y * 2
+
+
+@dataclasses.dataclass
+class Filled(OrderedDict[str, Any]):
+    """Fills itself, as outputs of other libraries do, and keeps what it is given."""
+
+    y: torch.Tensor
+    more: list[torch.Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        self.more = list(self.more or [])
+        self["y"] = self.y
+
+
+class Made(nn.Module):
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: Any) -> Any:
+        return self.kind(torch.tanh(x if isinstance(x, torch.Tensor) else x.y))
+
+
+def test_a_dataclass_that_its_constructor_makes_otherwise_is_refused(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(TaskError, match="returns a Doubled, whose constructor changes what it is given"):
+        delivered(Made(Doubled).eval(), (tensor(0),), tmp_path)
+    with pytest.raises(TaskError, match="holds a Doubled, whose constructor changes what it is given"):
+        delivered(Made(torch.relu).eval(), (Doubled(tensor(0)),), tmp_path)
+    m = Made(Filled).eval()
+    fast: Any = delivered(m, (tensor(0),), tmp_path).module
+    with torch.no_grad():
+        got, want = fast(tensor(0)), m(tensor(0))
+    torch.testing.assert_close(got["y"], want["y"])
+    assert (got.more, got.keys()) == (want.more, want.keys()) and fast.report().kernel_calls == 1

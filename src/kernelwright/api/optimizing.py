@@ -18,7 +18,9 @@ from kernelwright.core.events import Event, ModelTakenApart
 from kernelwright.core.policy import Weights
 from kernelwright.core.task import Task
 from kernelwright.delivery.backward import BackwardTask, deliver_with_backward
+from kernelwright.delivery.compared import OtherFunctionError
 from kernelwright.delivery.making import Delivery, deliver
+from kernelwright.delivery.runtime.calls import advise
 from kernelwright.delivery.runtime.kernel import SEED
 from kernelwright.delivery.saving import save
 from kernelwright.report.files import write_text
@@ -83,7 +85,8 @@ class OptimizeResult:
     def module(self) -> nn.Module:
         """Drop-in replacement that owns its parameters, copies of the original's; see docs/delivery.md.
 
-        The original itself when nothing faster was found. Of a file, ``Model`` is constructed anew.
+        The original itself when nothing faster was found, and, with a warning, where the kernel returns
+        something else on the examples. Of a file, ``Model`` is constructed anew.
 
         Raises:
             TaskError: the original has other attributes or submodules than it was verified with.
@@ -107,10 +110,14 @@ class OptimizeResult:
             return None
         require_own(self.task, self.settings, "delivery")
         back = self.backward
-        if back is not None and back.winner is not None and back.task is not None:
-            return deliver_with_backward(self.winner, self.task, self.original, back.task, back.winner)
         policy = self.store.get_run(self.run_id).spec.policy
-        return deliver(self.winner, self.task, self.original, is_frozen=policy.weights is Weights.FROZEN)
+        try:
+            if back is not None and back.winner is not None and back.task is not None:
+                return deliver_with_backward(self.winner, self.task, self.original, back.task, back.winner)
+            return deliver(self.winner, self.task, self.original, is_frozen=policy.weights is Weights.FROZEN)
+        except OtherFunctionError as error:
+            _warn(error)
+            return None
 
     @cached_property
     def patched(self) -> PatchedModel | None:
@@ -122,7 +129,13 @@ class OptimizeResult:
         winners = [
             (block.paths, self.store.get_candidate(block.candidate or "", block.run_id)) for block in chosen
         ]
-        return deliver_patched(self.task, self.original, winners, self.winner, is_compiled=way.is_compiled)
+        try:
+            return deliver_patched(
+                self.task, self.original, winners, self.winner, is_compiled=way.is_compiled
+            )
+        except OtherFunctionError as error:
+            _warn(error)
+            return None
 
     @property
     def composition(self) -> Composition | None:
@@ -223,6 +236,11 @@ def result_of(begun: Begun, outcome: RunOutcome, original: nn.Module | None = No
         apart=_apart(begun) if begun.spec.by_blocks else None,
         is_stored=begun.is_stored,
     )
+
+
+def _warn(error: OtherFunctionError) -> None:
+    """Say that a module is left as it is."""
+    advise(f"{error}. Until then it is unchanged", stacklevel=4)
 
 
 def _apart(begun: Begun) -> ModelTakenApart | None:

@@ -72,19 +72,51 @@ def _without_tensors(part: Any, is_tensor: Callable[[Any], bool], tensors: list[
     return Container(type(part), keys, tuple(items))
 
 
+def take_apart_and_back(value: Any, is_tensor: Callable[[Any], bool]) -> tuple[Structure, list[Any]]:
+    """Take a value apart that ``put_together`` makes again.
+
+    Raises:
+        UnstructuredError: as ``take_apart``, or it makes another, as a constructor changes what it is given.
+    """
+    found = take_apart(value, is_tensor)
+    odd = _made_otherwise(value, is_tensor)
+    if odd is not None:
+        raise UnstructuredError(f"a {odd.__qualname__}, whose constructor changes what it is given")
+    return found
+
+
+def _made_otherwise(part: Any, is_tensor: Callable[[Any], bool]) -> type | None:
+    """Return the class of the first container, from the inside, that its constructor does not make again."""
+    keys = None if is_tensor(part) or is_plain(part) else keys_of(part)
+    items = [item_of(part, key) for key in keys or ()]
+    found = next((kind for item in items if (kind := _made_otherwise(item, is_tensor))), None)
+    if found is not None or keys is None or type(part) in (tuple, list, dict, OrderedDict):
+        return found
+    try:
+        known, tensors = take_apart(part, is_tensor)
+        structure, again = take_apart(_built(type(part), keys, items), is_tensor)
+    except Exception:  # whatever a user's constructor raises
+        return type(part)
+    is_made_again = repr(structure) == repr(known) and [*map(id, again)] == [*map(id, tensors)]
+    return None if is_made_again else type(part)
+
+
 def put_together(structure: Structure, tensors: Sequence[Any]) -> Any:
     """Invert ``take_apart``."""
     if isinstance(structure, TensorAt):
         return tensors[structure.position]
     if isinstance(structure, Fixed):
         return structure.value
-    kind: Any = structure.type
     items = [put_together(item, tensors) for item in structure.items]
+    return _built(structure.type, structure.keys, items)
+
+
+def _built(kind: Any, keys: Sequence[Any], items: list[Any]) -> Any:
     if kind in (tuple, list):
         return kind(items)
     if issubclass(kind, tuple):
         return kind(*items)
-    named = dict(zip(structure.keys, items, strict=True))
+    named = dict(zip(keys, items, strict=True))
     return (
         kind(named) if issubclass(kind, dict) and not hasattr(kind, "__dataclass_fields__") else kind(**named)
     )

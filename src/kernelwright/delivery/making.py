@@ -17,9 +17,11 @@ from kernelwright.core.structure import (
     UnstructuredError,
     put_together,
     take_apart,
+    take_apart_and_back,
     tensors_in,
 )
 from kernelwright.core.task import Mode, Task
+from kernelwright.delivery.compared import require_same_function
 from kernelwright.delivery.runtime.aliases import RESULT, Alias, aliases_of, without_views
 from kernelwright.delivery.runtime.contract import (
     Case,
@@ -40,7 +42,7 @@ from kernelwright.delivery.runtime.contract import (
     signature_of,
     weights_of,
 )
-from kernelwright.delivery.runtime.described import description_of, digest_of
+from kernelwright.delivery.runtime.described import description_of, digest_of, forget_classes
 from kernelwright.delivery.runtime.explain import held_tensors
 from kernelwright.delivery.runtime.kernel import (
     SEED,
@@ -103,9 +105,11 @@ def deliver(
         backward: what computes the gradients.
 
     Raises:
+        OtherFunctionError: on an example the kernel returns something else.
         TaskError: the original is not as it was verified or cannot be copied, or its calls hold what no
             contract can name.
     """
+    forget_classes()
     module, origin = original_of(task, original)
     calls = calls_of(task, original)
     if original is not None:
@@ -124,7 +128,9 @@ def deliver(
         assert isinstance(known, Gradients)
         back, contract = backward.kernel, replace(contract, gradients=known)
     kernel = VerifiedKernel(winner.program, contract, origin=origin, backward=back)
-    return Delivery(kernel, attach(kernel, module), winner, task, backward)
+    attach(kernel, module)
+    require_same_function(module, [(call.args, call.kwargs) for call in calls], task.name)
+    return Delivery(kernel, module, winner, task, backward)
 
 
 def original_of(task: Task, original: nn.Module | None) -> tuple[nn.Module, str | None]:
@@ -203,9 +209,9 @@ def make_contract(
         call = _apart(call, title)
         try:
             arguments = bound(signature, call.args, call.kwargs)
-            structure, tensors = take_apart(arguments, _is_tensor)
+            structure, tensors = take_apart_and_back(arguments, _is_tensor)
             result, changed, touched, held = called(module, call)
-            shape, results = take_apart(result, _is_tensor)
+            shape, results = take_apart_and_back(result, _is_tensor)
         except UnstructuredError as error:
             raise TaskError(
                 f"{title}: forward takes or returns {error}; tensors, numbers, texts, None, and tuples, "

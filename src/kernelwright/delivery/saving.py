@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,7 +30,7 @@ from kernelwright.delivery.runtime.library import this_machine
 from kernelwright.delivery.runtime.weights import write_weights
 from kernelwright.targets.base import BuildSite
 from kernelwright.targets.registry import target_of
-from kernelwright.tasks import derived, randomness
+from kernelwright.tasks import classes, derived, described, randomness
 
 LICENCE = "Generated code is the user's own: use it under any licence. The files in _runtime are Apache-2.0."
 BUILD_S = 600.0
@@ -232,11 +233,10 @@ def runtime_texts() -> dict[str, str]:
     """Return the files of ``runtime/`` as a folder carries them, by name."""
     home = Path(runtime.__file__).parent
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(home.glob("*.py"))}
-    return texts | {
-        "structure.py": inspect.getsource(structure),
-        "randomness.py": inspect.getsource(randomness),
-        "derived.py": inspect.getsource(derived),
-    }
+    for module in (structure, classes, described, derived, randomness):
+        text = re.sub(r"from kernelwright[.\w]*(\.\w+) import", r"from \1 import", inspect.getsource(module))
+        texts[f"{module.__name__.rpartition('.')[2]}.py"] = text
+    return texts
 
 
 def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:

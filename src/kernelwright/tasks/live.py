@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from kernelwright.core.errors import TaskError
-from kernelwright.core.structure import UnstructuredError, take_apart
+from kernelwright.core.structure import UnstructuredError, take_apart_and_back
 from kernelwright.core.task import Mode, Task, TolerancePolicy, Workload
 from kernelwright.tasks.class_source import class_sources
+from kernelwright.tasks.described import forget_classes
 from kernelwright.tasks.likeness import likeness
 from kernelwright.tasks.pickled import read_pickle, write_pickle
 
@@ -126,6 +127,7 @@ def task_from_module(
     examples = [(args, dict(named)) for args in _examples(name, example_inputs, kwargs)]
     for call in examples:
         _require_structure(name, module, call)
+    forget_classes()
     artifact = write_pickle(name, folder, _pickle(name, _in_mode(name, module, mode), examples))
     chosen = mode or (Mode.TRAIN if module.training else Mode.EVAL)
     return Task(
@@ -152,7 +154,7 @@ def _require_structure(name: str, module: nn.Module, call: tuple[tuple[Any, ...]
     """Raise TaskError where ``forward`` does not take a call, or the call holds what no task can name."""
     try:
         inspect.signature(module.forward).bind(*call[0], **call[1])
-        take_apart(call, torch.is_tensor)
+        take_apart_and_back(call, torch.is_tensor)
     except UnstructuredError as error:
         raise TaskError(
             f"{name}: the example holds {error}; give tensors, numbers, texts, None, and tuples, lists, "

@@ -8,9 +8,11 @@ from torch import nn
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
+from kernelwright.delivery.compared import require_same_function
 from kernelwright.delivery.making import ExampleCall, calls_of, make_contract, original_of, with_outputs
 from kernelwright.delivery.runtime.compiled import compile_whole
 from kernelwright.delivery.runtime.contract import Contract
+from kernelwright.delivery.runtime.described import forget_classes
 from kernelwright.delivery.runtime.kernel import VerifiedKernel
 from kernelwright.delivery.runtime.module import attach
 from kernelwright.delivery.unchanged import contract_of_parts, require_as_verified
@@ -93,14 +95,18 @@ def deliver_patched(
     """Return the drop-in for a whole model; ``whole`` is what the referee judged in its place.
 
     Raises:
+        OtherFunctionError: on an example the model with its kernels returns something else.
         TaskError: the original is not as it was verified, or cannot be copied.
     """
+    forget_classes()
     module, origin = original_of(task, original)
     if original is not None:
         require_as_verified(task, module)
-    kernels = make_kernels(module, calls_of(task, original), winners)
+    calls = calls_of(task, original)
+    kernels = make_kernels(module, calls, winners)
     contract = contract_of_parts(module, task.name, whole.id)
     patch(module, kernels.by_path)
+    require_same_function(module, [(call.args, call.kwargs) for call in calls], task.name)
     if is_compiled:
         compile_whole(module)
     return PatchedModel(module, kernels, contract, origin, is_compiled)

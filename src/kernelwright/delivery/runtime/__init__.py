@@ -1,7 +1,8 @@
 """What runs in the user's program: guards, operator, counts. Needs torch and the standard library alone.
 
-A delivered folder carries these files as they are, so that it runs without Kernelwright. Imports are
-relative, and ``structure.py`` is ``core/structure.py`` there. Begin with ``module.py``.
+A delivered folder carries these files, so that it runs without Kernelwright. Imports are relative. Where a
+file here only names one of ``core/`` or ``tasks/``, that one stands in its place there. Begin with
+``module.py``.
 """
 
 from .calls import CallReport, NotVerifiedError, report, strict

@@ -15,8 +15,8 @@ from torch import nn
 
 from .aliases import Alias
 from .aliases import from_data as alias_from_data
-from .classes import code_of
-from .described import ORIGINAL, description_of, digest_of, not_held, tensors_inside
+from .classes import ORIGINAL, edition, functions_in
+from .described import code_of, description_of, digest_of, not_held, tensors_inside
 from .order import HOLDERS, order_of, ordered_parts
 from .structure import (
     Structure,
@@ -141,8 +141,8 @@ class Part:
     attributes: dict[str, Any]
     """Name -> plain value, or a tuple, list, dict of such, or something that can be imported."""
     opaque: dict[str, str] = field(default_factory=dict)
-    """Attributes of other kinds -> their descriptions; a change is seen where another object takes their
-    place."""
+    """Attributes of other kinds, and of functions and classes that are not torch's -> their descriptions. A
+    change is seen where another object takes their place, and when the module is looked at whole."""
     nothing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Parameters, buffers and submodules that are None, by where they are held."""
     code: str = ""
@@ -272,7 +272,7 @@ class Contract:
     @property
     def may_hide_tensors(self) -> bool:
         """True where attributes of other kinds may hold tensors."""
-        return any(part.opaque for part in self.parts.values())
+        return any(part.opaque.keys() - part.attributes.keys() for part in self.parts.values())
 
     @property
     def devices(self) -> list[str]:
@@ -463,6 +463,8 @@ def _describe_part(part: nn.Module, same_as: str | None, names: Mapping[int, str
         try:
             plain_to_data(value)
             attributes[name] = copy.deepcopy(value)  # who changes a list in place changes his own
+            if _holds_code(value):
+                opaque[name] = description_of(value, names)
         except (UnstructuredError, TypeError):
             opaque[name] = description_of(value, names)
     nothing = {
@@ -471,6 +473,16 @@ def _describe_part(part: nn.Module, same_as: str | None, names: Mapping[int, str
     }
     kind = original_class(type(part))
     return Part(name_of(kind), attributes, opaque, nothing, code_of(kind), same_as)
+
+
+def _holds_code(value: Any) -> bool:
+    """True for a plain value with functions or classes in it that are not told by their names alone."""
+    if isinstance(value, dict):
+        return any(map(_holds_code, (*value, *value.values())))
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(map(_holds_code, value))
+    codes = [value] if isinstance(value, type) else functions_in(value)
+    return any(edition(str(code.__module__)) != "" for code in codes)
 
 
 def original_class(kind: type) -> type:

@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from .calls import Cause
-from .classes import is_same_class, names_read, names_spoken_of
+from .classes import makes_names, names_read, names_spoken_of
 from .contract import (
     STANDARD,
     Contract,
@@ -26,8 +26,8 @@ from .contract import (
     weights_of,
     written_weights,
 )
-from .described import digest_of, not_held
-from .guards import GLOBAL_HOOKS, HOOKS
+from .described import digest_of, is_same_class, not_held
+from .guards import GLOBAL_HOOKS, HOOKS, version_of
 from .order import order_of
 from .pins import Pinned, Whereabouts
 from .structure import differences, take_apart
@@ -137,15 +137,17 @@ def _attribute_causes(
             yield Cause("attribute", text)
     for name, description in verified.opaque.items():
         if name not in own or not where.has_described(path, name, own[name], description, pinned):
-            yield Cause("attribute", f"{name} of {title} was replaced")
+            yield Cause("attribute", f"{name} of {title} was replaced or changed")
+    for name in vars(part).keys() & {*part._parameters, *part._buffers, *part._modules}:
+        yield Cause("attribute", f"an attribute hides {name} of {title}")
     kind = original_class(type(part))
     known = {*verified.attributes, *verified.opaque, *STANDARD, *not_held(part)}
     if not path and "forward" not in names_spoken_of(kind):
         known.add("forward")  # a wrapper that calls this one: what else it does is its own
     for name in vars(part).keys() - known:
         is_constant = f"{path}.{name}".lstrip(".") in contract.constants
-        if not is_constant and name in names_read(kind):
-            yield Cause("attribute", f"{name} of {title} is new, and its class reads it")
+        if not is_constant and (name in names_read(kind) or makes_names(kind)):
+            yield Cause("attribute", f"{name} of {title} is new, and its class may read it")
 
 
 def _tensor_causes(contract: Contract, module: nn.Module) -> Iterator[Cause]:
@@ -279,6 +281,19 @@ def _case_cause(
 def held_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     """Return every tensor that a module holds, by name."""
     return weights_of(module) | {path: tensor for path, _, _, tensor in constants_of(module)}
+
+
+def hidden_states(contract: Contract, module: nn.Module) -> tuple[tuple[torch.Tensor, int, float], ...]:
+    """Return the tensors that attributes of other kinds hold and a kernel may have built in.
+
+    Each stands with its address and its version. The module's own weights, which kernels read, are left out.
+    """
+    own = {id(tensor) for tensor in weights_of(module).values()}
+    return tuple(
+        (tensor, tensor.data_ptr(), version_of(tensor))
+        for tensor in hidden_tensors(contract, module)
+        if id(tensor) not in own and type(tensor) in PLAIN_TYPES and tensor.layout is torch.strided
+    )
 
 
 def _is_nowhere(tensor: torch.Tensor) -> bool:

@@ -16,7 +16,7 @@ from torch import nn
 from .calls import advise
 from .compiled import compile_whole
 from .contract import Contract, Part, TensorFacts, constants_of, names_of, parts_of, weights_of
-from .described import description_of, tensors_inside
+from .described import description_of, forget_classes, tensors_inside
 from .kernel import NOTHING, VerifiedKernel, constructed, init_of, load_origin
 from .library import is_place, misfit, this_machine
 from .module import attach
@@ -24,7 +24,7 @@ from .order import HOLDERS
 from .structure import UnstructuredError, find
 from .weights import read_weights
 
-FORMAT = 3
+FORMAT = 4
 HOOKS = tuple(name for name in vars(nn.Module()) if name.endswith("_hooks"))
 """Where a module keeps its hooks, which no folder does."""
 MANIFEST, CONTRACT, KERNEL, ORIGINAL, WEIGHTS, LIBRARIES = (
@@ -52,6 +52,7 @@ def load(folder: Path, module: nn.Module | None = None, *, strict: bool = False)
         FolderError: it is no such folder or was damaged, the kernel cannot be loaded or built, or the
             original is not to be had without ``module``.
     """
+    forget_classes()
     folder = Path(folder)
     manifest = checked(folder)
     origin = _text(folder / ORIGINAL) if ORIGINAL in manifest["files"] else None
@@ -236,7 +237,7 @@ def _rebuilt(folder: Path, contract: Contract, tensors: Mapping[str, torch.Tenso
     """Return the original put together from its classes, plain attributes and weights."""
     made: dict[str, nn.Module] = {}
     for path, part in contract.parts.items():
-        for name in part.opaque:
+        for name in (name for name in part.opaque if name not in part.attributes):
             raise FolderError(
                 f"{folder}: {'.'.join(filter(None, (path, name)))} is not kept in a folder; "
                 "give the original: load(folder, module)"

@@ -51,7 +51,8 @@ class Held:
 
     kind: str
     """``owner``, ``length``, ``others``, ``attribute``, ``child``, ``kind``, ``tensor``, ``version``,
-    ``address``, ``hidden`` or ``referred``; not the dicts of a module, in whose place others may be put."""
+    ``address``, ``hidden``, ``states`` or ``referred``; not the dicts of a module, in whose place others may
+    be put."""
     path: str
     name: str = ""
 
@@ -77,6 +78,13 @@ def version_of(tensor: torch.Tensor) -> float:
 def needs_gradients(tensors: Iterable[torch.Tensor]) -> bool:
     """Say whether one of them requires gradients."""
     return any(tensor.requires_grad for tensor in tensors)
+
+
+def are_as_before(states: Iterable[tuple[torch.Tensor, int, float]]) -> bool:
+    """Say whether tensors lie where they lay and were not written to; given with address and version."""
+    return all(
+        tensor.data_ptr() == address and version_of(tensor) == version for tensor, address, version in states
+    )
 
 
 def generate(
@@ -126,6 +134,7 @@ class _Generator:
             "NotVerifiedError": NotVerifiedError,
             "SOMEWHERE": SOMEWHERE,
             "needs_gradients": needs_gradients,
+            "are_as_before": are_as_before,
             "forward_ad": forward_ad,
             "is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
             "is_any_autocast": torch._C._is_any_autocast_enabled,
@@ -266,6 +275,9 @@ class _Generator:
             terms.append(f"{holder}[{leaf!r}] is {self._weight(name)}")
             terms.append(f"{self._weight(name)}.data_ptr() == {self.held('address', path, leaf)}")
             terms.append(f"version_of({self._weight(name)}) == {self.held('version', path, leaf)}")
+        if self.contract.may_hide_tensors:
+            self.held("hidden", "")  # which the cases compare
+            terms.append(f"(not {(states := self.held('states', ''))} or are_as_before({states}))")
         return " and ".join(terms)
 
     def _is_first(self, path: str) -> bool:
@@ -282,7 +294,7 @@ class _Generator:
             terms.append(f"len(own) == {self.held('length', path)}")
         others = self.held("others", path)
         terms.append(f"(not {others} or {own}.keys() >= {others})")
-        for name in (*part.attributes, *part.opaque):
+        for name in {**part.attributes, **part.opaque}:
             terms.append(f"{own}[{name!r}] is {self.held('attribute', path, name)}")
             value = part.attributes.get(name)
             if not _may_change(value):
@@ -594,7 +606,7 @@ class _Generator:
                 terms.append(f"{_member(own, name)} == {self.constant(copy.deepcopy(value))}")
             else:
                 terms.append(f"{_member(own, name)} is {seen}[{self.seen('attribute', path, name)}]")
-        for name in part.opaque:
+        for name in (name for name in part.opaque if name not in part.attributes):
             terms.append(f"{_member(own, name)} is {seen}[{self.seen('attribute', path, name)}]")
         for holder, count in self.contract.entries(path).items():
             nothing, order = part.nothing.get(holder, ()), part.order.get(holder, ())

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .aliases import with_aliases, without_views
 from .calls import CallCounts, CallReport, Cause, NotVerifiedError, advise, is_strict_here
+from .classes import ORIGINAL
 from .contract import (
     Contract,
     hidden_tensors,
@@ -28,12 +29,13 @@ from .contract import (
     weights_of,
 )
 from .derived import derived
-from .described import ORIGINAL, OWN
+from .described import OWN
 from .explain import (
     call_cause,
     case_number,
     global_cause,
     held_tensors,
+    hidden_states,
     is_fake,
     module_cause,
     state_cause,
@@ -41,7 +43,7 @@ from .explain import (
 from .guards import Guards, Held, generate, needs_gradients, version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
 from .operator import operator_of, teach_operators
-from .pins import Pin, referred_to
+from .pins import Pinned, referred_to
 from .structure import UnstructuredError, put_together, take_apart
 
 OTHER_TENSORS = frozenset({"structure", "weights", "device", "dtype", "shape", "layout", "memory"})
@@ -63,8 +65,8 @@ class ModuleState:
         with weights, whatever another one does. Empty: look at the module first."""
         self.seen: tuple[Any, ...] = ()
         """What tracers compare by identity, as it was when the module was last looked at whole."""
-        self.pinned: dict[tuple[str, str], Pin] = {}
-        """Attributes of other kinds, of which their descriptions are known to be right."""
+        self.pinned: Pinned = {}
+        """Of attributes of other kinds, which of the module's own they referred to when it was looked at."""
         self._instance: KernelInstance | None = None
         self._lending: KernelInstance | None = None
 
@@ -91,7 +93,8 @@ class ModuleState:
         )
         if has_memory:
             told = contract.constants.keys() | (contract.weights.keys() if contract.is_frozen else set())
-            instance.hold(tensor for name, tensor in held_tensors(module).items() if name in told)
+            constants = [tensor for name, tensor in held_tensors(module).items() if name in told]
+            instance.hold([*constants, *(tensor for tensor, _, _ in hidden_states(contract, module))])
             teach_operators(self.kernel, module)
         return instance.call
 
@@ -140,6 +143,7 @@ def _held(
         "length": lambda: len(own),
         "others": lambda: others_of(contract, wanted.path, part),
         "hidden": lambda: hidden_tensors(contract, part),
+        "states": lambda: hidden_states(contract, part),
         "attribute": lambda: own[wanted.name],
         "child": lambda: part,
         "kind": lambda: type(part),
@@ -212,6 +216,7 @@ def delivered_class(kernel: VerifiedKernel, kind: type[nn.Module], module: nn.Mo
             "__reduce_ex__": _reduce,
             "__prepare_scriptable__": _prepare_scriptable,
             "_apply": _apply,
+            "train": _train,
             ORIGINAL: kind,
             "_kernelwright_kernel": kernel,
             "_kernelwright_guards": guards,
@@ -293,6 +298,14 @@ def _apply(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
     moved: nn.Module = kind._apply(self, *args, **kwargs)
     _state(self).release()
     return moved
+
+
+def _train(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+    """Set the mode as the original does; the next call looks at the whole module."""
+    kind: Any = _delivered_base(self)._kernelwright_original  # type: ignore[attr-defined]
+    found: nn.Module = kind.train(self, *args, **kwargs)
+    _state(self).bound = ()
+    return found
 
 
 def _recompile(self: Any) -> Any:

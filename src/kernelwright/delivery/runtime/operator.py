@@ -15,7 +15,7 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .backward import BackwardModule, forward_on
-from .contract import Case, TensorFacts, arguments_from, original_class, weights_of
+from .contract import Case, TensorFacts, arguments_from, original_class, same_strides, weights_of
 from .guards import version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
 
@@ -71,9 +71,12 @@ class KernelOperator:
         """Run the kernel on the tensors of a call and the weights."""
         case, inputs, weights = self._split(tensors)
         instance = self._instance_for(weights)
-        by_name = dict(zip(self.names, weights, strict=True))
-        taken = [by_name[w.same_as or name] for name, w in self.contract.weights.items()]
+        known = self.contract.weights
         with torch.no_grad(), torch._C._DisableAutocast(), torch._C.DisableTorchFunction():  # as verified
+            inputs = [*map(_laid_out, inputs, case.inputs)]
+            given = zip(self.names, weights, strict=True)
+            by_name = {name: _laid_out(tensor, known[name].facts) for name, tensor in given}
+            taken = [by_name[weight.same_as or name] for name, weight in known.items()]
             found = tensors_of(instance.call_with(taken, *self.kernel.arguments(case, inputs)))
         self.kernel.count_operator_call()
         return _as_returned(_apart(found, tensors))
@@ -101,19 +104,20 @@ class KernelOperator:
                 continue
             case = known_case.for_call(inputs)
             facts = [*case.inputs, *(self.contract.weights[name].facts for name in self.names)]
-            if len(facts) == len(tensors) and all(map(_fits, tensors, facts)):
+            written = [self._is_written(place) for place in range(len(facts))]
+            if len(facts) == len(tensors) and all(map(_fits, tensors, facts, written)):
                 return case, inputs, weights
         raise RuntimeError(f"{self.contract.title}: {self._misfit(inputs, weights)}")
 
     def _misfit(self, inputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> str:
         """Say which tensor of a call is none that was verified, and what to do."""
         for name, tensor in zip(self.names, weights, strict=True):
-            facts = self.contract.weights[name].facts
-            if not _fits(tensor, facts):
-                wanted = f"{name} as {facts.shape} {facts.dtype}, not as {_told(tensor)}"
+            weight = self.contract.weights[name]
+            if not _fits(tensor, weight.facts, weight.is_written):
+                wanted = f"{name} as {_facts_told(weight.facts)}, not as {_told(tensor)}"
                 return f"the kernel was verified with {wanted}; convert the weights back, or call the module"
         got = ", ".join(map(_told, inputs))
-        known = "; ".join(", ".join(f"{f.shape} {f.dtype}" for f in c.inputs) for c in self.cases)
+        known = "; ".join(", ".join(_facts_told(f) for f in c.inputs) for c in self.cases)
         return f"the kernel was verified on {known}, not on {got}; call the module, which runs its original"
 
     # -- gradients ---------------------------------------------------------------------------------
@@ -351,15 +355,36 @@ def _apart_from(tensor: torch.Tensor, is_wanted: bool, is_recorded: bool) -> tor
     return tensor.detach().requires_grad_(is_wanted)
 
 
-def _fits(tensor: torch.Tensor, facts: TensorFacts) -> bool:
-    is_shaped = tensor.dim() == len(facts.shape) and all(
-        a == b for a, b in zip(tensor.shape, facts.shape, strict=True)
-    )
-    return is_shaped and str(tensor.dtype) == f"torch.{facts.dtype}"
+def _fits(tensor: torch.Tensor, facts: TensorFacts, is_written: bool = False) -> bool:
+    """Say whether a tensor is as verified; one that is only read may lie otherwise, and is copied then."""
+    if tensor.shape != facts.shape or tensor.dtype is not getattr(torch, facts.dtype):
+        return False
+    if tensor.device.type not in (facts.device, "meta"):
+        return False
+    return _lies_so(tensor, facts) or not (is_written or _overlaps(facts))
+
+
+def _lies_so(tensor: torch.Tensor, facts: TensorFacts) -> bool:
+    is_so = tensor.stride() == facts.stride or same_strides(facts.shape, tensor.stride(), facts.stride)
+    return is_so and not (tensor.is_neg() or tensor.is_conj())
+
+
+def _overlaps(facts: TensorFacts) -> bool:
+    """True where elements share memory, as in an expanded tensor, of which no copy can be made."""
+    return any(size != 1 and step == 0 for size, step in zip(facts.shape, facts.stride, strict=True))
+
+
+def _laid_out(tensor: torch.Tensor, facts: TensorFacts) -> torch.Tensor:
+    """Return a tensor as it lay when it was verified: itself, or a copy."""
+    return tensor if _lies_so(tensor, facts) else _empty(facts, [tensor]).copy_(tensor)
 
 
 def _told(tensor: torch.Tensor) -> str:
-    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')} on {tensor.device.type}"
+
+
+def _facts_told(facts: TensorFacts) -> str:
+    return f"{facts.shape} {facts.dtype} on {facts.device}"
 
 
 def _empty(facts: TensorFacts, tensors: Sequence[torch.Tensor]) -> torch.Tensor:

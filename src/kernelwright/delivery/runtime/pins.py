@@ -1,7 +1,6 @@
-"""Attributes that only a description tells: described once, and anew when what they refer to was replaced."""
+"""Attributes that only a description tells, and what of the module itself they refer to."""
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from torch import nn
@@ -11,19 +10,9 @@ from .described import description_of
 
 Place: TypeAlias = tuple[str | None, str | None]
 """Under which name a module has a tensor, under which path a submodule; None where it has not."""
-
-
-@dataclass(frozen=True)
-class Pin:
-    """An attribute that is as described, while the module has what the attribute refers to where it was."""
-
-    value: Any
-    places: dict[int, Place]
-    """Of the tensors and modules in it, by identity."""
-
-
-Pinned: TypeAlias = MutableMapping[tuple[str, str], Pin]
-"""By path of the submodule and name."""
+Pinned: TypeAlias = MutableMapping[tuple[str, str], dict[int, Place]]
+"""By path of the submodule and name of an attribute that was as described: the places of tensors and modules
+in it, by identity."""
 
 
 class Whereabouts:
@@ -32,26 +21,22 @@ class Whereabouts:
     def __init__(self, module: nn.Module) -> None:
         self._names = names_of(module)
         self._paths = {id(part): path for path, part in parts_of(module)}
-
-    def _of(self, identity: int) -> Place:
-        return self._names.get(identity), self._paths.get(identity)
-
-    def _are_places(self, places: dict[int, Place]) -> bool:
-        return all(self._of(identity) == place for identity, place in places.items())
+        self._told: dict[int, tuple[str, set[int]]] = {}
+        """By identity of an attribute's value, which several submodules may share."""
 
     def has_described(self, path: str, name: str, value: Any, description: str, pinned: Pinned) -> bool:
         """Say whether an attribute of a submodule is as described; one that is gets pinned."""
-        pin = pinned.get((path, name))
-        if pin is not None and pin.value is value and self._are_places(pin.places):
-            return True
-        met: set[int] = set()
-        if not description or description_of(value, self._names, met) != description:
+        if id(value) not in self._told:
+            met: set[int] = set()
+            self._told[id(value)] = description_of(value, self._names, met), met
+        found, met = self._told[id(value)]
+        if not description or found != description:
             return False
-        pinned[path, name] = Pin(value, {identity: self._of(identity) for identity in met})
+        pinned[path, name] = {i: (self._names.get(i), self._paths.get(i)) for i in met}
         return True
 
 
 def referred_to(pinned: Pinned) -> set[int]:
     """Return the identities of the module's own tensors and submodules that such attributes refer to."""
-    places = {identity: place for pin in list(pinned.values()) for identity, place in pin.places.items()}
+    places = {identity: place for found in list(pinned.values()) for identity, place in found.items()}
     return {identity for identity, place in places.items() if place != (None, None)}
