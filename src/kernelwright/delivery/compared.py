@@ -42,7 +42,8 @@ def require_same_function(module: nn.Module, calls: Sequence[Call], title: str) 
     Copies are called, so that the module stays as it is and its report empty.
     """
     wanted = _answers(_original_of(module), calls)
-    for number, (got, want) in enumerate(zip(_answers(module, calls), wanted, strict=True)):
+    found = _answers(copy.deepcopy(module), calls)
+    for number, (got, want) in enumerate(zip(found, wanted, strict=True)):
         place = _difference(got, want)
         if place is not None and not _is_noise(module, calls[number], got, want):
             raise OtherFunctionError(
@@ -59,13 +60,13 @@ def _original_of(module: nn.Module) -> nn.Module:
     return copied
 
 
-def _answers(module: nn.Module, calls: Sequence[Call]) -> list[Answer]:
+def _answers(copied: nn.Module, calls: Sequence[Call]) -> list[Answer]:
     """Return what a copy answers; advice is for those who use the module, and so is strict mode."""
 
     def answers() -> list[Answer]:
-        apart, found = copy.deepcopy(module), []
+        found = []
         for args, kwargs in copy.deepcopy(list(calls)):
-            structure, tensors = take_apart(apart.forward(*args, **kwargs), torch.is_tensor)
+            structure, tensors = take_apart(copied.forward(*args, **kwargs), torch.is_tensor)
             found.append((structure, [tensor.clone() for tensor in tensors]))  # a later call may write them
         return found
 

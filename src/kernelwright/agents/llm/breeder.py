@@ -109,7 +109,10 @@ class ModelBreeder:
             usable = {plan.id: plan for plan in plans if isinstance(plan, Plan) and plan.id not in known}
             if not usable:
                 said = (plan for plan in plans if isinstance(plan, str))
-                return refused(CallOutcome.INVALID_OUTPUT, next(said, "every plan was carried out already, or composed before"))
+                return refused(
+                    CallOutcome.INVALID_OUTPUT,
+                    next(said, "every plan was carried out already, or composed before"),
+                )
             return Judged(CallOutcome.OK, tuple(usable.values()))
 
         return self._asker.structured(
