@@ -138,6 +138,11 @@ def test_runs_their_kernels_and_reports_can_be_read(tmp_path: Path) -> None:
     for uri in ("kernelwright://runs/none", "kernelwright://runs/none/report"):
         with pytest.raises(MCPError, match="read kernelwright://runs"):
             read(uri)
+    store = open_store(str(path))
+    store.create_run(made_up.record.spec)
+    store.close()
+    with pytest.raises(MCPError, match="begins several run ids"):
+        read(f"kernelwright://runs/{run_id[:3]}/kernel")
 
 
 def test_pages_and_evidence_can_be_read(tmp_path: Path) -> None:
