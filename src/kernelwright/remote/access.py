@@ -46,6 +46,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_everywhere(host: str) -> bool:
+    """Say whether who listens on this address listens on every address of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
 def host_of(header: str) -> str:
     """Return the name in ``HOST`` or ``HOST:PORT`` in small letters; empty where it is written otherwise."""
     found = _HOST.fullmatch(header)
