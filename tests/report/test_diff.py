@@ -48,9 +48,9 @@ def test_candidates_that_name_each_other_as_parents_end() -> None:
 
 
 def test_against_the_reference_stand_the_classes_alone() -> None:
-    reference = "import torch\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x\n\nN = 1\n"
+    reference = "import torch\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x\n"
     body = "class ModelNew(\n    nn.Module\n):\n    def forward(self, x):\n        return fast(x)\n"
-    (found,) = changes(Candidate(source=f"PRELUDE = 1\n\n{body}\n\ndef helper(): ...\n"), {}, reference)
+    (found,) = changes(Candidate(source=f"PRELUDE = 1\n\n{body}\n\nN = 1\n"), {}, reference + "\n\nN = 1\n")
     assert found.lines is not None
     text = {kind: [line.text for line in found.lines if line.kind == kind] for kind in ("added", "removed")}
     assert text["removed"] == ["class Model(nn.Module):", "        return x"]
