@@ -12,7 +12,7 @@ from lab.sample_run import SPEC, make_store
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import StoreError
-from kernelwright.core.events import Noted
+from kernelwright.core.events import CandidateEvaluated, Noted
 from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
@@ -21,6 +21,7 @@ from kernelwright.dashboard.changes import Changes
 from kernelwright.remote.server import HttpServer, listen, url_of
 from kernelwright.report.diff import MAX_LINES
 from kernelwright.store.base import Store
+from kernelwright.store.lease import Owner
 from kernelwright.store.sqlstore import open_store
 
 TOKEN = "a-token-for-tests-only"
@@ -123,6 +124,18 @@ def test_no_text_of_others_acts_in_a_page(written: Store) -> None:
                 and "\x1b" not in page.text
             )
             assert "script-src 'self' 'sha256-" in page.headers["content-security-policy"]
+
+
+def test_the_devices_that_judge_now_stand_with_their_machine(finished: tuple[Store, str]) -> None:
+    store, run = finished
+    last = list(store.iter_events(run, kinds=["candidate_evaluated"]))[-1].event
+    assert isinstance(last, CandidateEvaluated)
+    judged = last.evaluation.model_copy(update={"device": "box-1234/cpu"})
+    store.append_event(run, last.model_copy(update={"evaluation": judged}))
+    with served(store) as browser:
+        assert "box-1234/cpu" not in browser.get("/machines").text, "nobody is at work"
+        store.take_lease(run, Owner.here())
+        assert "box-1234/cpu" in browser.get("/machines").text
 
 
 def test_calls_show_what_was_said(written: Store) -> None:
