@@ -10,7 +10,6 @@ from kernelwright.core.budget import Budget, Spent
 from kernelwright.core.events import Event, RunFinished, TaskPrepared
 from kernelwright.report.progress import LiveProgress, PlainProgress, SilentProgress, show_run
 
-
 EIGHT = Budget(evaluations=8)
 
 

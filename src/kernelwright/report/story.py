@@ -152,7 +152,7 @@ class Story:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices of a fleet that judged, in the order of their first verdicts; none where no fleet did."""
+        """The devices of a fleet that judged, in the order of their first verdicts; none without a fleet."""
         judged = (step.evaluation.device for step in self.steps if step.evaluation is not None)
         return tuple(dict.fromkeys(device for device in judged if device is not None))
 

@@ -197,9 +197,7 @@ class _Copy:
         found = self._source.rows(sa.select(findings).order_by(findings.c.position))
         return self._put_missing(findings, found, "position", ("finding_id",))
 
-    def _put_missing(
-        self, table: sa.Table, rows: Sequence[Row[Any]], number: str, key: Sequence[str]
-    ) -> int:
+    def _put_missing(self, table: sa.Table, rows: Sequence[Row[Any]], number: str, key: Sequence[str]) -> int:
         """Insert the rows whose key is not there, as the same transaction finds it; return how many."""
 
         def put(connection: Connection) -> int:

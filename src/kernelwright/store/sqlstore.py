@@ -150,7 +150,7 @@ class SqlStore(SqlLearned, SqlLeases, Store):
         return sorted(uses, key=lambda use: -use.runs)
 
     def _devices(self, run_ids: Collection[str]) -> dict[str, str]:
-        """Return the device of a fleet that each of some runs had its last verdict from, where there is one."""
+        """Return the device of a fleet that each of some runs had its last verdict from, if there is one."""
         last = self.last_events(run_ids, "candidate_evaluated")
         return {
             run_id: event.evaluation.device
