@@ -64,7 +64,7 @@ class FleetTimes(NamedTuple):
     def limit(self) -> str:
         """What kept it from being quicker."""
         busy = self.driver_s / self.wall_s
-        who = "the driver" if busy > BUSY else "Ray and the workers, on the cores of this one machine"
+        who = "the driver" if busy > BUSY else "waiting for Ray and the workers, which share this machine"
         return f"{who}; the driver was busy {100 * busy:.0f} % of the time"
 
 
