@@ -1,11 +1,12 @@
 """What a fleet costs beside the work of its workers, and how it grows.
 
 The cluster is a real one of Ray on this machine: a head and up to four nodes. The referees are stubs that
-sleep, so that many of them fit on few cores. *Overhead* is the wall time of one evaluation with a stub that
-does not sleep, less that of the same stub in this process (*local*). *Efficiency* is the sleep of all
-evaluations together over wall time and devices; the devices are nothing but numbers. *Limit* is how many
-evaluations without work all devices together have a second. Where efficiency falls, the one process that
-plans is the limit: it writes, reads and records every evaluation, one at a time.
+sleep, so that many of them fit on few cores. *Overhead* is the wall time of one evaluation on one device with
+a stub that does not sleep, less that of the same stub in this process (*local*). *Efficiency* is the sleep of
+all evaluations together over wall time and devices; the devices are nothing but numbers. *Rate* is how many
+evaluations without work all devices together have a second, and *limit* what keeps it there: the driver, that
+asks and reads answers one at a time, or Ray and the workers, which share the cores of this machine with it.
+Nothing is planned, written or recorded: the driver of a real run has that to do, too.
 
 Usage: python -m lab.benchmarks.fleet [--devices 1,4,16,64] [--seconds 1.2] [--evaluations 10]
 """
@@ -17,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ray.cluster_utils import Cluster
 
@@ -31,6 +32,8 @@ from lab.fleet import FleetScript, bring, order_for
 
 MAX_NODES = 4
 STORE_BYTES = 80_000_000
+BUSY = 0.8
+"""Share of one core above which the driver has no time left for more."""
 
 
 @contextmanager
@@ -48,8 +51,25 @@ def cluster_of(n_devices: int) -> Iterator[Cluster]:
         cluster.shutdown()
 
 
-def play(cluster: Cluster, n_devices: int, script: FleetScript, n_evaluations: int) -> list[float]:
-    """Give every device one task; return seconds of each evaluation, and at the end those of everything."""
+class FleetTimes(NamedTuple):
+    """What it took to judge everything."""
+
+    seconds: list[float]
+    """Of each evaluation."""
+    wall_s: float
+    driver_s: float
+    """Processor time of this process, which is the driver."""
+
+    @property
+    def limit(self) -> str:
+        """What kept it from being quicker."""
+        busy = self.driver_s / self.wall_s
+        who = "the driver" if busy > BUSY else "waiting for Ray and the workers, which share this machine"
+        return f"{who}; the driver was busy {100 * busy:.0f} % of the time"
+
+
+def play(cluster: Cluster, n_devices: int, script: FleetScript, n_evaluations: int) -> FleetTimes:
+    """Give every device one task."""
     seconds: list[float] = []
     connected = RayCluster(cluster.address, "cpu", is_apart=True)
     with Fleet(connected, order_for(script), "the Ray cluster") as fleet:
@@ -57,9 +77,9 @@ def play(cluster: Cluster, n_devices: int, script: FleetScript, n_evaluations: i
             fleet.look()
             time.sleep(0.1)
         jobs = [FleetJob(f"{n}", _judge(f"task {n}", n_evaluations, seconds)) for n in range(n_devices)]
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         Lanes(fleet).run(jobs)
-        return [*seconds, time.perf_counter() - begin]
+        return FleetTimes(seconds, time.perf_counter() - begin, time.process_time() - used)
 
 
 def play_here(script: FleetScript, n_evaluations: int) -> list[float]:
@@ -90,21 +110,23 @@ def _judge(name: str, n_evaluations: int, seconds: list[float]) -> Callable[[Fle
 def main() -> None:
     """Measure and print one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--devices", default="1,4,16,64", help="numbers of devices")
+    parser.add_argument("--devices", default="1,4,16,64", help="numbers of devices; one is among them always")
     parser.add_argument("--seconds", type=float, default=1.2, help="sleep of one evaluation")
     parser.add_argument("--evaluations", type=int, default=10, help="evaluations of a device")
     asked = parser.parse_args()
     local_ms = 1e3 * statistics.median(play_here(FleetScript(), asked.evaluations))
     found: dict[str, object] = {"local_ms": local_ms}
-    for n_devices in map(int, asked.devices.split(",")):
+    for n_devices in sorted({1, *map(int, asked.devices.split(","))}):
         with cluster_of(n_devices) as cluster:
-            *idle, idle_s = play(cluster, n_devices, FleetScript(), asked.evaluations)
-            *_, wall_s = play(cluster, n_devices, FleetScript(seconds=asked.seconds), asked.evaluations)
+            idle = play(cluster, n_devices, FleetScript(), asked.evaluations)
+            slept = play(cluster, n_devices, FleetScript(seconds=asked.seconds), asked.evaluations)
+        if n_devices == 1:
+            found["overhead_ms"] = 1e3 * statistics.median(idle.seconds) - local_ms
         found[str(n_devices)] = {
             "nodes": min(MAX_NODES, n_devices),
-            "overhead_ms": 1e3 * statistics.median(idle) - local_ms,
-            "limit_evaluations_per_s": n_devices * asked.evaluations / idle_s,
-            "efficiency": asked.seconds * asked.evaluations / wall_s,
+            "rate_evaluations_per_s": n_devices * asked.evaluations / idle.wall_s,
+            "limit": idle.limit,
+            "efficiency": asked.seconds * asked.evaluations / slept.wall_s,
         }
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
 

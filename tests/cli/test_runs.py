@@ -2,6 +2,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.sample_run import make_store
+
+from kernelwright.core.events import CandidateEvaluated
+from kernelwright.store.sqlstore import open_store
 
 
 @pytest.fixture
@@ -45,3 +49,18 @@ def test_export_of_a_run_without_a_winner_is_refused(cli: Any, engine: Any, task
 def test_report_can_be_written_again(cli: Any, run_id: str) -> None:
     assert cli("runs", "report", run_id, "-o", "again.html").code == 0
     assert "6.00x faster than eager" in Path("again.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("n_devices", [0, 1, 2])
+def test_show_names_the_devices_of_a_fleet_that_judged(cli: Any, tmp_path: Path, n_devices: int) -> None:
+    store, sample = open_store(tmp_path / "runs.db"), make_store()
+    run_id = store.create_run(sample.record.spec)
+    for event in sample.events:
+        if isinstance(event, CandidateEvaluated) and n_devices:
+            judged = event.evaluation.model_copy(update={"device": f"host/{event.step % n_devices}"})
+            event = event.model_copy(update={"evaluation": judged})
+        store.append_event(run_id, event)
+    store.close()
+    out = cli("runs", "show", run_id).out
+    assert ("Judged on: " in out, " device " in out) == (n_devices > 0, n_devices > 1)
+    assert out.count("host/") == (0, 1, 7)[n_devices]

@@ -1,5 +1,6 @@
 """The dashboard over a real socket: what it shows, whom it admits, that it writes nothing."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +11,17 @@ import pytest
 from lab.sample_run import SPEC, make_store
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.events import Noted
+from kernelwright.core.errors import StoreError
+from kernelwright.core.events import CandidateEvaluated, Noted
 from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.run import RunSpec, RunState
 from kernelwright.core.task import Task
 from kernelwright.dashboard.app import make_app
+from kernelwright.dashboard.changes import Changes
 from kernelwright.remote.server import HttpServer, listen, url_of
 from kernelwright.report.diff import MAX_LINES
 from kernelwright.store.base import Store
+from kernelwright.store.lease import Owner
 from kernelwright.store.sqlstore import open_store
 
 TOKEN = "a-token-for-tests-only"
@@ -122,6 +126,18 @@ def test_no_text_of_others_acts_in_a_page(written: Store) -> None:
             assert "script-src 'self' 'sha256-" in page.headers["content-security-policy"]
 
 
+def test_the_devices_that_judge_now_stand_with_their_machine(finished: tuple[Store, str]) -> None:
+    store, run = finished
+    last = list(store.iter_events(run, kinds=["candidate_evaluated"]))[-1].event
+    assert isinstance(last, CandidateEvaluated)
+    judged = last.evaluation.model_copy(update={"device": "box-1234/cpu"})
+    store.append_event(run, last.model_copy(update={"evaluation": judged}))
+    with served(store) as browser:
+        assert "box-1234/cpu" not in browser.get("/machines").text, "nobody is at work"
+        store.take_lease(run, Owner.here())
+        assert "box-1234/cpu" in browser.get("/machines").text
+
+
 def test_calls_show_what_was_said(written: Store) -> None:
     with served(written) as browser:
         page = browser.get(f"/runs/{run_of(written)}/calls").text
@@ -143,6 +159,35 @@ def test_what_is_not_there_is_said(finished: tuple[Store, str], path: str) -> No
     store, run = finished
     with served(store) as browser:
         assert browser.get(path.format(run=run)).status_code == 404
+
+
+def test_a_beginning_of_several_runs_is_said(written: Store) -> None:
+    run = run_of(written)
+    written.create_run(written.get_run(run).spec)
+    with served(written) as browser:
+        for path in (f"/runs/{run[:3]}", f"/events?run={run[:3]}"):
+            page = browser.get(path)
+            assert page.status_code == 404 and "begins several run ids" in page.text
+
+
+def test_a_stream_ends_where_the_store_cannot_be_read(
+    written: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.dashboard.changes.LOOK_S", 0.0)
+    marks = iter([["one"]])
+
+    def read(limit: int) -> list[str]:
+        mark = next(marks, None)
+        if mark is None:
+            raise StoreError("cannot read the store")
+        return mark
+
+    monkeypatch.setattr(written, "run_marks", read)
+
+    async def told() -> list[str]:
+        return [text async for text in Changes(written).stream(None)]
+
+    assert len(asyncio.run(told())) == 1
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])

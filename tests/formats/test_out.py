@@ -324,6 +324,28 @@ def test_where_claim_and_verdict_differ() -> None:
     assert unknown.fast_p()[0][1] is None and "not known" in unknown.files()["submission.md"]
 
 
+def test_what_cannot_run_here_is_not_judged_and_refutes_nothing() -> None:
+    def row(problem: int, sample: int, status: Status | None) -> JudgedGeneration:
+        claim = BenchClaim(compiled=True, correctness=True, runtime=1.0)
+        key = GenerationId(1, problem, sample)
+        found = None if status is None else verdict(status)
+        return JudgedGeneration(key, f"{problem}_x", {}, found, "too large", claim)
+
+    rows = (
+        row(1, 0, Status.COMPILE_ERROR),
+        row(1, 1, Status.VERIFIED),
+        row(2, 0, Status.RUNTIME_ERROR),
+        row(3, 0, None),
+    )
+    result = SubmissionResult(rows, 4, "kernelwright submission", {})
+    assert result.is_success and result.n_not_judged == 3
+    assert result.n_problems_here == 2, "the first, and the fourth, which has no kernel"
+    assert result.fast_p()[0] == (0.0, None, 1 / 2)
+    said = [one.difference.partition(":")[0] for one in rows]
+    assert said == ["not judged here", "", "not judged here", "too large"]
+    assert "Not judged here: 3 of 4 kernels" in result.files()["submission.md"]
+
+
 @pytest.mark.slow
 def test_a_whole_run_is_judged(tmp_path: Path) -> None:
     problem = KERNEL.replace("class ModelNew(", "class Model(").replace("WORKLOADS =", "OTHERS =")

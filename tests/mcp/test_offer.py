@@ -88,13 +88,31 @@ def test_skills_are_found_and_read(tmp_path: Path) -> None:
         ("skill_read", {"name": "softmaks"}, "call skills_search"),
         ("skills_search", {"bottleneck": "slow"}, "known: memory_bandwidth"),
         ("skills_search", {"target": "tpu/x"}, "there are skills for"),
-        ("skills_search", {"limit": 0}, "greater than or equal to 1"),
+        ("skills_search", {"limit": 0}, "limit: Input should be greater than or equal to 1. Next:"),
     ],
 )
 def test_an_error_says_what_to_do_next(
     tmp_path: Path, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     answer = ask(tmp_path, lambda client: client.call_tool(tool, arguments))
+    assert answer.is_error and says in answer.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("memory_recall", {}, "Next: this is no fault of your arguments"),
+        ("memory_recall", {"target": "tpu/x"}, "Next: correct the argument"),
+        ("memory_recall", {"task": "import torch\nx = 1"}, "Next: correct the task"),
+    ],
+)
+def test_what_to_do_next_hangs_on_who_is_at_fault(
+    tmp_path: Path, tool: str, arguments: dict[str, Any], says: str
+) -> None:
+    """The store is broken; the job runs in a process of its own."""
+    broken = tmp_path / "broken.db"
+    broken.write_text("no store at all\n" * 100)
+    answer = ask(tmp_path, lambda client: client.call_tool(tool, arguments), str(broken))
     assert answer.is_error and says in answer.content[0].text
 
 
@@ -120,6 +138,11 @@ def test_runs_their_kernels_and_reports_can_be_read(tmp_path: Path) -> None:
     for uri in ("kernelwright://runs/none", "kernelwright://runs/none/report"):
         with pytest.raises(MCPError, match="read kernelwright://runs"):
             read(uri)
+    store = open_store(str(path))
+    store.create_run(made_up.record.spec)
+    store.close()
+    with pytest.raises(MCPError, match="begins several run ids"):
+        read(f"kernelwright://runs/{run_id[:3]}/kernel")
 
 
 def test_pages_and_evidence_can_be_read(tmp_path: Path) -> None:

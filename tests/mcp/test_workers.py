@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kernelwright.core.errors import MachineError, UserError
+from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.mcp.answers import FoundSkills
 from kernelwright.mcp.workers import NO_STORE, Workers
 from kernelwright.settings import Settings
@@ -19,6 +19,8 @@ import json, os, signal, sys, time
 job = json.loads(sys.stdin.readline())
 def write(document):
     print(json.dumps(document), flush=True)
+def refuse(kind, line):
+    write({{"problem": {{"kind": kind, "line": line}}}})
 {}
 """
 """Stands in for the process of a job."""
@@ -51,8 +53,9 @@ def test_a_job_tells_how_far_it_is_and_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "error", "says"),
     [
-        ('write({"fault": "no such thing", "is_ours": False})', UserError, "no such thing"),
-        ('write({"fault": "broken", "is_ours": True})', MachineError, "broken"),
+        ('refuse("user", "no such thing")', UserError, "no such thing"),
+        ('refuse("task", "not deterministic")', TaskError, "not deterministic"),
+        ('refuse("machine", "broken")', MachineError, "broken"),
         ("os._exit(3)", MachineError, "ended with 3 and no answer"),
         ("os.kill(os.getpid(), signal.SIGKILL)", MachineError, "ended with -9"),
     ],
@@ -67,7 +70,7 @@ def test_what_a_job_refuses_and_what_breaks_are_told_apart(
 def test_a_job_sees_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_API_KEY", "hidden")
     monkeypatch.setenv("OPENAI_API_KEY", "hidden")
-    body = 'write({"fault": json.dumps([dict(os.environ), job["settings"]]), "is_ours": False})'
+    body = 'refuse("user", json.dumps([dict(os.environ), job["settings"]]))'
     with pytest.raises(UserError) as caught:
         run(workers(tmp_path, body))
     environment, settings = json.loads(str(caught.value))
@@ -81,7 +84,7 @@ def test_a_job_that_asks_a_model_has_the_keys_and_one_about_runs_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "wanted")
-    body = 'write({"fault": os.environ["OPENAI_API_KEY"] + job["settings"]["store"], "is_ours": False})'
+    body = 'refuse("user", os.environ["OPENAI_API_KEY"] + job["settings"]["store"])'
     with pytest.raises(UserError, match="wantedpostgresql"):
         run(workers(tmp_path, body), "optimize", options={"team": "llm"})
 
@@ -137,5 +140,5 @@ time.sleep(0.1); os.unlink(path)
 
 def test_calls_beyond_the_queue_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernelwright.mcp.workers.MAX_WAITING", -1)
-    with pytest.raises(UserError, match="call again"):
+    with pytest.raises(MachineError, match="call again"):
         run(workers(tmp_path, ANSWER))

@@ -45,3 +45,19 @@ def test_candidates_that_name_each_other_as_parents_end() -> None:
     two = Candidate(source="two", parents=(one.id,))
     circular = one.model_copy(update={"parents": (two.id,)})
     assert changes(two, {one.id: circular, two.id: two}, "zero")
+
+
+def test_against_the_reference_stand_the_classes_alone() -> None:
+    reference = "import torch\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x\n"
+    body = "class ModelNew(\n    nn.Module\n):\n    def forward(self, x):\n        return fast(x)\n"
+    (found,) = changes(Candidate(source=f"PRELUDE = 1\n\n{body}\n\nN = 1\n"), {}, reference + "\n\nN = 1\n")
+    assert found.lines is not None
+    text = {kind: [line.text for line in found.lines if line.kind == kind] for kind in ("added", "removed")}
+    assert text["removed"] == ["class Model(nn.Module):", "        return x"]
+    assert text["added"] == ["class ModelNew(", "    nn.Module", "):", "        return fast(x)"]
+
+
+def test_without_both_classes_the_whole_texts_are_compared() -> None:
+    (found,) = changes(Candidate(source="class ModelNew:\n    pass\n"), {}, "def reference(): ...\n")
+    assert found.lines is not None and found.title == "Against the reference"
+    assert [line.text for line in found.lines if line.kind == "removed"] == ["def reference(): ..."]

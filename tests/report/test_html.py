@@ -3,7 +3,7 @@ import re
 import pytest
 from lab.sample_run import StubStore, make_store
 
-from kernelwright.core.events import Diagnosed, TaskPrepared
+from kernelwright.core.events import CandidateEvaluated, Diagnosed, TaskPrepared
 from kernelwright.report.html import render_report
 
 
@@ -18,6 +18,7 @@ def test_report_says_what_was_found_and_how() -> None:
         "Verified, 6.00x faster than eager",
         "1.94x [1.86, 2.03] over torch.compile.",
         "The fastest this machine could do is 1.2 ms",
+        "1.6 ms (6.00x [5.76, 6.30])",
         "3 intermediates (64.8 MB) travel through memory.",
         "It runs at 31 % of the rate the floor allows, so most of the time can go.",
         "streaming-stores[k0]() was not applicable",
@@ -69,3 +70,16 @@ def test_missing_ceilings_and_floors_are_said_not_drawn() -> None:
     events = [unknown if isinstance(e, TaskPrepared) else e for e in store.events]
     text = visible_text(render_report(StubStore(store.record, events, store.candidates), "r0001"))
     assert "No floor is known: data-dependent control flow." in text
+
+
+def test_every_candidate_names_the_device_of_a_fleet_that_judged_it() -> None:
+    store = make_store()
+    on_devices = [
+        e.model_copy(update={"evaluation": e.evaluation.model_copy(update={"device": f"host-{e.step}/cpu"})})
+        if isinstance(e, CandidateEvaluated)
+        else e
+        for e in store.events
+    ]
+    page = render_report(StubStore(store.record, on_devices, store.candidates), "r0001")
+    assert re.findall(r"judged on <code>([^<]+)", page) == [f"host-{n}/cpu" for n in range(1, 6)]
+    assert "judged on" not in render_report(store, "r0001")

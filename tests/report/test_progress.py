@@ -6,9 +6,11 @@ import pytest
 from lab.sample_run import make_store
 from rich.console import Console
 
-from kernelwright.core.budget import Spent
+from kernelwright.core.budget import Budget, Spent
 from kernelwright.core.events import Event, RunFinished, TaskPrepared
 from kernelwright.report.progress import LiveProgress, PlainProgress, SilentProgress, show_run
+
+EIGHT = Budget(evaluations=8)
 
 
 def printed(events: list[Event], *, width: int = 60) -> list[str]:
@@ -84,10 +86,10 @@ def test_without_a_terminal_progress_is_plain(capsys: pytest.CaptureFixture[str]
     assert isinstance(show_run("t", progress=False), SilentProgress)
 
 
-def shown_live(width: int, height: int = 24) -> str:
+def shown_live(width: int, height: int = 24, budget: Budget = EIGHT) -> str:
     """Return what a live display looks like before the end, on a terminal of this size."""
     console = Console(width=width, height=height, record=True, force_terminal=True, file=StringIO())
-    progress = LiveProgress(console, "softplus_scale", 8)
+    progress = LiveProgress(console, "softplus_scale", budget)
     for event in make_store(is_finished=False).events[:-1]:
         progress.add(event)
     console.print(progress.render())
@@ -108,7 +110,7 @@ def test_it_says_how_long_the_search_may_take_once_its_pace_is_known() -> None:
     events = make_store().events
     assert "left before the final" in shown_live(80), "of 8 evaluations, 4 have ended"
     console = Console(width=80, record=True, force_terminal=True, file=StringIO())
-    unlimited, began = LiveProgress(console, "t", None), LiveProgress(console, "t", 8)
+    unlimited, began = LiveProgress(console, "t"), LiveProgress(console, "t", EIGHT)
     for event in events[:-3]:
         unlimited.add(event)
     for event in events[:3]:
@@ -116,8 +118,20 @@ def test_it_says_how_long_the_search_may_take_once_its_pace_is_known() -> None:
     for progress in (unlimited, began):
         console.print(progress.render())
     assert "left before" not in console.export_text(), "no limit, or nothing measured yet: nothing to go by"
-    began = LiveProgress(console, "t", 8)
+    began = LiveProgress(console, "t", EIGHT)
     for event in events[:-1]:
         began.add(event)
     console.print(began.render())
     assert "the final is under way" in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("budget", "says"),
+    [
+        (Budget(seconds=100.0), "at most 1 min 40 s left with the final"),
+        (Budget(evaluations=8, seconds=0.0), "at most 0.0 s left with the final"),
+        (Budget(evaluations=8, seconds=1000.0), "left before the final"),
+    ],
+)
+def test_the_seconds_that_were_granted_bound_the_time_left(budget: Budget, says: str) -> None:
+    assert says in shown_live(80, budget=budget)

@@ -1,5 +1,6 @@
 """Export and import: a round trip loses nothing, a second time adds nothing, and what is there stays."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,53 @@ def test_a_run_that_is_at_work_is_left_out(full: SqlStore, tmp_path: Path, is_he
     copied = copy_runs(full, copy)
     assert copied.at_work == (run_id,) and copied.carried_on == 0
     assert copied.runs == (4 if is_here else 0)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_run_that_is_taken_up_there_meanwhile_keeps_what_is_written(
+    full: SqlStore, tmp_path: Path, is_kept: bool
+) -> None:
+    copy, other = opened(tmp_path / "copy.db"), opened(tmp_path / "copy.db")
+    copy_runs(full, copy)
+    run_id = full.newest_runs(1)[0].run_id
+    full.append_event(run_id, CandidateWritten(step=9, candidate="here"))
+
+    def carry_on(done: int, of: int) -> None:
+        """After the copy has looked at the runs, before it writes."""
+        lease = other.take_lease(run_id, Owner.here())
+        other.append_event(run_id, CandidateWritten(step=9, candidate="there"))
+        if not is_kept:
+            other.release_lease(lease)
+
+    copied = copy_runs(full, copy, say=carry_on)
+    assert copied.at_work == ((run_id,) if is_kept else ()) and copied.carried_on == 0
+    last = list(other.iter_events(run_id))[-1].event
+    assert isinstance(last, CandidateWritten) and last.candidate == "there"
+
+
+def test_an_import_within_another_adds_nothing_twice(
+    full: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, other = opened(tmp_path / "copy.db"), opened(tmp_path / "copy.db")
+    parsed = full.parsed
+
+    def meanwhile(parse: Any, payload: str) -> Any:
+        """After the copy has looked which outcomes are there, before it writes them."""
+        monkeypatch.undo()
+        copy_runs(full, other)
+        return parsed(parse, payload)
+
+    monkeypatch.setattr(full, "parsed", meanwhile)
+    copied = copy_runs(full, copy)
+    assert (copied.runs, copied.outcomes, copied.plans, copied.findings) == (5, 0, 0, 0)
+    assert content(copy) == content(full)
+
+
+def test_imports_at_once_into_a_server_add_nothing_twice(full: SqlStore, database: str) -> None:
+    copies = [opened(database) for _ in range(3)]
+    with ThreadPoolExecutor(len(copies)) as threads:
+        copied = list(threads.map(lambda copy: copy_runs(full, copy), copies))
+    assert sum(one.runs for one in copied) == 5 and sum(one.outcomes for one in copied) == 13
+    assert content(copies[0]) == content(full)
+    for copy in copies:
+        copy.close()

@@ -210,7 +210,7 @@ def finish(
 ) -> OptimizeResult:
     """Carry a run to its end and return what came of it; ``progress`` as ``show_run``."""
     spec = begun.spec
-    with show_run(spec.task.name, spec.budget.evaluations, progress) as shown:
+    with show_run(spec.task.name, spec.budget, progress) as shown:
 
         def listen(event: Event) -> None:
             shown.add(event)

@@ -93,7 +93,8 @@ def _problems(folder: Path, level: int) -> dict[int, Task]:
 
 def _unknown(key: GenerationId, submission: Submission) -> JudgedGeneration:
     reason = f"level {key.level} has no problem {key.problem}"
-    return JudgedGeneration(key, str(key.problem), {}, None, reason, submission.claims.get(key))
+    claim = submission.claims.get(key)
+    return JudgedGeneration(key, str(key.problem), {}, None, reason, claim, is_known=False)
 
 
 def _judge(

@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import typer
 
+from kernelwright.cli.listening import callable_url
 from kernelwright.cli.options import AsJson, StoreOption
 from kernelwright.cli.output import print_json, say
 from kernelwright.cli.stores import open_for_reading
@@ -44,6 +45,7 @@ def dashboard(
     app = make_app(open_for_reading(store), token=token, hosts=(host, *(allow_host or ())))
 
     def announce(url: str) -> None:
+        url = callable_url(url, allow_host or ())
         where = f"{url}/?token={quote(token, safe='')}" if token is not None else f"{url}/"
         say(f"open {where} in a browser; end with Ctrl-C")
         if as_json:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kernelwright.cli.listening import callable_url
 from kernelwright.cli.options import AsJson, RequireSandbox
 from kernelwright.cli.output import print_json, say
 from kernelwright.core.errors import UserError
@@ -66,6 +67,7 @@ def mcp(
     by = "no token" if no_token else f"the token in {token_env}"
 
     def announce(url: str) -> None:
+        url = callable_url(url, allow_host or ())
         say(f"serving on {url} with {by}; end with Ctrl-C")
         if as_json:
             print_json({"serving": url, "version": __version__})

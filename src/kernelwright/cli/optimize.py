@@ -138,7 +138,7 @@ def play(begun: "Begun", places: Places, *, as_json: bool, store: str | None) ->
             begun.store, begun.run_id, places.kernel, places.report, resume_with=again, as_json=as_json
         )
 
-    progress = show_run(spec.task.name, spec.budget.evaluations, progress=True)
+    progress = show_run(spec.task.name, spec.budget, progress=True)
     with leaving(leave), _resumable(begun, places, again), progress:
         return begun.carry_on(progress.add)
 

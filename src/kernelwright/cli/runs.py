@@ -90,18 +90,21 @@ def show(run: RunId, store: StoreOption = None, as_json: AsJson = False) -> None
     hint = [f"Resume: {resume_command(record.run_id, store)}"] if stands == INTERRUPTED else []
     verdict = with_models(run_verdict(story, record.failure), record.spec.models, story)
     again = f"Again: {command_line(record.spec)}"
-    print_verdict(verdict, "", f"Run: {record.run_id} ({stands})", *hint, again)
+    judged = [f"Judged on: {', '.join(story.devices)}"] if story.devices else []
+    print_verdict(verdict, "", f"Run: {record.run_id} ({stands})", *judged, *hint, again)
     print_table(_steps(story))
 
 
 def _steps(story: Story) -> Table:
     rows = []
+    where = ("device",) if len(story.devices) > 1 else ()
     for step in story.steps:
         results = step.evaluation.told if step.evaluation else ()
         latency = millis(results[0].candidate.median_ms) if results else ""
+        device = (step.evaluation.device if step.evaluation else None) or ""
         shown = str(step.speedup) if step.speedup else f"{step.outcome} {step.explanation}"
-        rows.append((str(step.number), step.mode, step.title, latency, shown))
-    return Table(("step", "mode", "move", "latency", "result"), rows, is_text=True)
+        rows.append((str(step.number), step.mode, step.title, latency, *(device for _ in where), shown))
+    return Table(("step", "mode", "move", "latency", *where, "result"), rows, is_text=True)
 
 
 @app.command()

@@ -6,7 +6,7 @@ import typer
 
 from kernelwright.cli.interruption import keeping
 from kernelwright.cli.options import AsJson, takes
-from kernelwright.cli.output import print_results, saver, say
+from kernelwright.cli.output import print_results, saver, say, tell
 from kernelwright.core.request import SubmissionRequest
 from kernelwright.report.files import make_folder
 
@@ -27,6 +27,9 @@ def submission(request: SubmissionRequest, *, as_json: AsJson = False) -> None:
             on_result=saver(folder),
         )
     print_results(result, as_json=as_json)
+    if result.n_not_judged and not as_json:
+        n_here = result.n_problems_here
+        tell(f"not judged here: {result.n_not_judged} kernels; our shares are of {n_here} problems")
     raise typer.Exit(0 if result.is_success else 1)
 
 

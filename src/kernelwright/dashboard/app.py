@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kernelwright.core.errors import KernelwrightError, missing
+from kernelwright.core.errors import KernelwrightError, UserError, missing
 from kernelwright.dashboard import views
 from kernelwright.dashboard.changes import SHOWN_RUNS, Changes
 from kernelwright.report.diff import changes
@@ -34,10 +34,6 @@ COOKIE = "kernelwright-dashboard"
 LIVE = "live.js"
 
 Page = Callable[[Request], Awaitable[Response]]
-
-
-class _NotThere(Exception):
-    """What the address names is not in the store."""
 
 
 def make_app(store: Store, *, token: str | None, hosts: Collection[str] = ()) -> Starlette:
@@ -97,10 +93,14 @@ def _stamp(token: str) -> str:
 async def _html(render: Callable[[], str]) -> Response:
     try:
         return _guarded(HTMLResponse(await run_in_threadpool(render)))
-    except _NotThere as error:
-        return _guarded(HTMLResponse(_render("message.html.j2", message=str(error)), status_code=404))
     except KernelwrightError as error:
-        return _guarded(HTMLResponse(_render("message.html.j2", message=str(error)), status_code=500))
+        page = _render("message.html.j2", message=str(error))
+        return _guarded(HTMLResponse(page, status_code=_status(error)))
+
+
+def _status(error: KernelwrightError) -> int:
+    """Tell an address that names nothing in the store from a store that fails."""
+    return 404 if isinstance(error, UserError) else 500
 
 
 def _guarded(response: Response) -> Response:
@@ -131,15 +131,15 @@ async def _events(store: Store, changes: Changes, request: Request) -> Response:
     named = request.query_params.get("run")
     try:
         run_id = (await run_in_threadpool(_found, store, named)).run_id if named else None
-    except _NotThere as error:
-        return _guarded(Response(str(error), status_code=404))
+    except KernelwrightError as error:
+        return _guarded(Response(str(error), status_code=_status(error)))
     return _guarded(StreamingResponse(changes.stream(run_id), media_type="text/event-stream"))
 
 
 def _found(store: Store, run: str) -> RunRecord:
     record = store.find_run(run)
     if record is None:
-        raise _NotThere(f"no run {run!r} in this store")
+        raise UserError(f"no run {run!r} in this store")
     return record
 
 
@@ -164,7 +164,7 @@ def _candidate(store: Store, request: Request) -> str:
     run = {candidate.id: candidate for candidate in store.iter_candidates(run_id)}
     candidate = run.get(wanted)
     if candidate is None:
-        raise _NotThere(f"no candidate {wanted!r} in run {run_id}")
+        raise UserError(f"no candidate {wanted!r} in run {run_id}")
     return _render(
         "candidate.html.j2",
         run_id=run_id,

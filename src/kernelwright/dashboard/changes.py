@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
+from kernelwright.core.errors import StoreError
 from kernelwright.core.frozen import content_hash
 from kernelwright.report.runlist import standing
 from kernelwright.store.base import Store
@@ -30,19 +32,23 @@ class Changes:
         self.is_over = True
 
     async def stream(self, run_id: str | None) -> AsyncIterator[str]:
-        """Yield server-sent events of the list of runs, or of one run, until the server ends."""
-        last, said_at = await self._mark(run_id), time.monotonic()
-        yield f"data: {last}\n\n"
-        while not self.is_over:
-            await asyncio.sleep(LOOK_S)
-            mark, now = await self._mark(run_id), time.monotonic()
-            if mark != last:
-                yield f"data: {mark}\n\n"
-            elif now - said_at > KEEP_ALIVE_S:
-                yield ": still here\n\n"
-            else:
-                continue
-            last, said_at = mark, now
+        """Yield server-sent events of the list of runs, or of one run, until the server ends.
+
+        Where the store cannot be read it ends, too: browsers ask anew.
+        """
+        with suppress(StoreError):
+            last, said_at = await self._mark(run_id), time.monotonic()
+            yield f"data: {last}\n\n"
+            while not self.is_over:
+                await asyncio.sleep(LOOK_S)
+                mark, now = await self._mark(run_id), time.monotonic()
+                if mark != last:
+                    yield f"data: {mark}\n\n"
+                elif now - said_at > KEEP_ALIVE_S:
+                    yield ": still here\n\n"
+                else:
+                    continue
+                last, said_at = mark, now
 
     async def _mark(self, run_id: str | None) -> str:
         async with self._lock:

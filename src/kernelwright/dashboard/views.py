@@ -1,6 +1,5 @@
 """What the pages say, read from a store."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kernelwright.core.frozen import Frozen
@@ -8,7 +7,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.model_call import ModelCall
 from kernelwright.core.visible import visible_lines
 from kernelwright.report.prompt_sections import message_texts
-from kernelwright.store.base import Store
+from kernelwright.store.base import MachineUse, Store
 
 UNKNOWN = "not recorded"
 
@@ -32,6 +31,8 @@ class MachineLine(Frozen):
     runs: int = 0
     at_work: int = 0
     """Runs in progress."""
+    devices: tuple[str, ...] = ()
+    """Of a fleet, that judge for these."""
 
 
 def calls(store: Store, run_id: str) -> list[CallLine]:
@@ -50,11 +51,19 @@ def _messages(call: ModelCall) -> Iterator[tuple[str, str]]:
 
 def machines(store: Store) -> list[MachineLine]:
     """Return the machines of all runs, those with most runs first."""
-    lines: dict[MachineLine, Counter[str]] = {}
+    lines: dict[MachineLine, list[MachineUse]] = {}
     for use in store.machines():
-        line = _machine_line(use.machine)
-        lines.setdefault(line, Counter()).update(runs=use.runs, at_work=use.at_work)
-    found = [line.model_copy(update=dict(counts)) for line, counts in lines.items()]
+        lines.setdefault(_machine_line(use.machine), []).append(use)
+    found = [
+        line.model_copy(
+            update={
+                "runs": sum(use.runs for use in uses),
+                "at_work": sum(use.at_work for use in uses),
+                "devices": tuple(sorted({device for use in uses for device in use.devices})),
+            }
+        )
+        for line, uses in lines.items()
+    ]
     return sorted(found, key=lambda line: -line.runs)
 
 

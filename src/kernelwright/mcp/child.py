@@ -1,8 +1,8 @@
 """The process of one job: ``python -m kernelwright.mcp.child``.
 
 Reads one JSON line from stdin, the job; writes JSON lines to what was stdout: ``{"say": TEXT}`` while it
-works, at the end ``{"answer": {...}}`` or ``{"fault": TEXT, "is_ours": BOOL}``. Ends when stdin does, so
-that no job outlives the server.
+works, at the end ``{"answer": {...}}`` or, as a ``RequestProblem``, ``{"problem": {...}}``. Ends when stdin
+does, so that no job outlives the server.
 """
 
 import json
@@ -16,6 +16,8 @@ from typing import IO, Any
 
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.traces import write_trace
+from kernelwright.remote.problems import problem_of
+from kernelwright.remote.records import RequestProblem
 from kernelwright.report.files import json_line
 from kernelwright.settings import Settings
 
@@ -49,10 +51,10 @@ def _carry_out(job: dict[str, Any], answers: IO[str]) -> None:
         call = JobContext(_settings(job["settings"]), lambda text: write({"say": text}))
         write({"answer": JOBS[job["name"]](call, **job["arguments"])})
     except KernelwrightError as error:
-        write({"fault": " ".join(str(error).split()), "is_ours": False})
+        write({"problem": problem_of(error)})
     except Exception as error:  # the border: a defect of ours becomes a line and a file
         says = f"{type(error).__name__}: {error}; a defect of ours, traceback in {write_trace(error)}"
-        write({"fault": " ".join(says.split()), "is_ours": True})
+        write({"problem": RequestProblem(kind="machine", line=" ".join(says.split()))})
 
 
 def _settings(given: dict[str, Any]) -> Settings:

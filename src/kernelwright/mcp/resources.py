@@ -1,18 +1,20 @@
 """What an agent can read: runs, their reports and kernels, the skills, the pages about the tools."""
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.core.errors import KernelwrightError, missing
+from kernelwright.core.errors import KernelwrightError, UserError, missing
 from kernelwright.core.evidence import METRICS
 from kernelwright.report.files import json_text
 from kernelwright.settings import Settings
 
 try:
     from mcp.server.mcpserver import MCPServer
-    from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+    from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 except ImportError as error:
     raise missing(error, "mcp") from error
 
@@ -63,25 +65,20 @@ class _StoredRuns:
         # lazy: SQLAlchemy takes a while to load
         from kernelwright.report.runlist import list_runs
 
-        store = self._open()
-        try:
+        with self._opened() as store:
             return json_text([line.model_dump() for line in list_runs(store, limit=N_RUNS)])
-        finally:
-            store.close()
 
     def described(self, run_id: str) -> str:
         # lazy: as above
         from kernelwright.report.story import tell
         from kernelwright.report.verdict import run_verdict
 
-        store, record = self._find(run_id)
-        try:
+        with self._opened() as store:
+            record = _found(store, run_id)
             story = tell(stored.event for stored in store.iter_events(record.run_id))
             verdict = run_verdict(story, record.failure)
             winner = story.finished.winner if story.finished else None
             plan = store.get_candidate(winner, record.run_id).plan if winner else None
-        finally:
-            store.close()
         return json_text(
             {
                 "run_id": record.run_id,
@@ -100,42 +97,41 @@ class _StoredRuns:
         # lazy: as above
         from kernelwright.report.story import tell
 
-        store, record = self._find(run_id)
-        try:
+        with self._opened() as store:
+            record = _found(store, run_id)
             story = tell(stored.event for stored in store.iter_events(record.run_id))
             winner = story.finished.winner if story.finished else None
             if winner is None:
                 raise ResourceNotFoundError(f"run {record.run_id} has delivered no kernel; read its report")
             return store.get_candidate(winner, record.run_id).source
-        finally:
-            store.close()
 
     def report(self, run_id: str) -> str:
         # lazy: loads the templates
         from kernelwright.report.html import render_report
 
-        store, record = self._find(run_id)
-        try:
-            return render_report(store, record.run_id)
-        finally:
-            store.close()
+        with self._opened() as store:
+            return render_report(store, _found(store, run_id).run_id)
 
-    def _open(self) -> "Store":
+    @contextmanager
+    def _opened(self) -> "Iterator[Store]":
+        """Open the store; what it or a caller is at fault for becomes an error that an agent can read."""
         # lazy: SQLAlchemy takes a while to load
         from kernelwright.store.reading import open_for_reading
 
         try:
-            return open_for_reading(self._settings.store, must_exist=False)
-        except KernelwrightError as error:
+            with closing(open_for_reading(self._settings.store, must_exist=False)) as store:
+                yield store
+        except UserError as error:
             raise ResourceNotFoundError(str(error)) from error
+        except KernelwrightError as error:
+            raise ResourceError(str(error)) from error
 
-    def _find(self, run_id: str) -> "tuple[Store, RunRecord]":
-        store = self._open()
-        record = store.find_run(run_id)
-        if record is None:
-            store.close()
-            raise ResourceNotFoundError(f"no run {run_id!r} in this store; read kernelwright://runs")
-        return store, record
+
+def _found(store: "Store", run_id: str) -> "RunRecord":
+    record = store.find_run(run_id)
+    if record is None:
+        raise ResourceNotFoundError(f"no run {run_id!r} in this store; read kernelwright://runs")
+    return record
 
 
 def guide_folder() -> Path:

@@ -5,18 +5,22 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import anyio
+from pydantic import ValidationError
 
 from kernelwright.core.errors import missing
 from kernelwright.core.version import __version__
 from kernelwright.mcp.prompts import add_prompts
 from kernelwright.mcp.resources import add_resources
-from kernelwright.mcp.tools import add_tools
+from kernelwright.mcp.tools import CORRECT, add_tools
 from kernelwright.mcp.workers import Workers
+from kernelwright.remote.lines import first_fault
 from kernelwright.settings import Settings
 
 try:
-    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
     from mcp.server.transport_security import TransportSecuritySettings
+    from mcp.types import CallToolResult, InputRequiredResult
 except ImportError as error:
     raise missing(error, "mcp") from error
 
@@ -37,9 +41,25 @@ INSTRUCTIONS = (
 )
 
 
+class _ToolServer(MCPServer[Any]):
+    """Tells a caller whose arguments do not fit which one, and what to do next, in one line."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """See MCPServer."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(error, UnexpectedToolError) or not isinstance(cause, ValidationError):
+                raise
+            raise ToolError(f"{name}: {first_fault(cause)}. {CORRECT}") from cause
+
+
 def make_server(settings: Settings) -> MCPServer[Any]:
     """Return the server with everything that it offers."""
-    server: MCPServer[Any] = MCPServer(
+    server = _ToolServer(
         "kernelwright",
         title="Kernelwright",
         instructions=INSTRUCTIONS,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar
 import anyio
 from pydantic import Field
 
-from kernelwright.core.errors import KernelwrightError, UserError, missing
+from kernelwright.core.errors import KernelwrightError, TaskError, UserError, missing
 from kernelwright.core.plan import Move
 from kernelwright.mcp.answers import (
     Answer,
@@ -52,6 +52,11 @@ PlanMoves = Annotated[
     tuple[Move, ...],
     Field(description="Moves in order, applied from the reference on; each names a skill and a region."),
 ]
+CORRECT = "Next: correct the argument and call the tool again."
+CORRECT_THE_TASK = (
+    "Next: correct the task and call the tool again; where it only cannot be captured, write ModelNew "
+    "yourself and call evaluate."
+)
 
 
 def add_tools(server: MCPServer[Any], workers: Workers) -> None:
@@ -75,8 +80,10 @@ async def _run(workers: Workers, ctx: Ctx, job: str, answer: type[A], /, **argum
 
 
 def _with_next(error: KernelwrightError) -> str:
+    if isinstance(error, TaskError):
+        return f"{error}. {CORRECT_THE_TASK}"
     if isinstance(error, UserError):
-        return f"{error}. Next: correct the argument and call the tool again."
+        return f"{error}. {CORRECT}"
     return f"{error}. Next: this is no fault of your arguments; try once more, then tell the user."
 
 

@@ -18,10 +18,12 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import Process
 
-from kernelwright.core.errors import KernelwrightError, MachineError, UserError
+from kernelwright.core.errors import KernelwrightError, MachineError
 from kernelwright.core.request_words import asks_models
 from kernelwright.machine.children import bare_environment, whole_environment
 from kernelwright.mcp.answers import Answer
+from kernelwright.remote.problems import error_of
+from kernelwright.remote.records import RequestProblem
 from kernelwright.settings import Settings
 
 A = TypeVar("A", bound=Answer)
@@ -53,11 +55,11 @@ class Workers:
         """Carry a job out and return its answer.
 
         Raises:
-            UserError: the job refused its arguments, or too many jobs wait.
-            MachineError: its process died.
+            UserError: the job refused its arguments; TaskError: their task.
+            MachineError: it failed otherwise, its process died, or too many jobs wait.
         """
         if self._waiting > MAX_WAITING:
-            raise UserError(
+            raise MachineError(
                 f"{MAX_WAITING} calls wait already; wait for one of yours to end, then call again"
             )
         begin = time.monotonic()
@@ -92,7 +94,7 @@ class Workers:
                     elif "answer" in line:
                         return line["answer"]
                     else:
-                        raise (MachineError if line["is_ours"] else UserError)(line["fault"])
+                        raise error_of(RequestProblem.model_validate(line["problem"]))
                 code = await process.wait()
         raise MachineError(
             f"the process of {name} ended with {code} and no answer; the server's log may say why. Call again"

@@ -117,7 +117,7 @@ def _point(step: StoryStep, name: str, at: float, y: svg.Scale, strip: float) ->
 def latency_bars(bars: Sequence[Bar]) -> str:
     """Draw latencies as horizontal bars on one scale from zero, labelled with the figure."""
     row, gutter = 30.0, 124.0
-    x = svg.Scale(0.0, max(bar.ms for bar in bars), 0.0, WIDTH - gutter - 124.0)
+    x = svg.Scale(0.0, max(bar.ms for bar in bars), 0.0, WIDTH - gutter - 180.0)
     parts = []
     for i, bar in enumerate(bars):
         top = TOP + i * row

@@ -22,6 +22,11 @@ _BEFORE_MEASURING = frozenset(
 CLAIM_HEADER = ("kernel", "claimed", "verdict", "measured here", "what to make of it")
 
 
+def was_judged(evaluation: Evaluation | None) -> bool:
+    """True where a kernel ran here, and the referee compared what it computed or rejected it."""
+    return evaluation is not None and evaluation.status not in _BEFORE_MEASURING
+
+
 @dataclass(frozen=True)
 class JudgedClaim:
     """One claim, and what came of it here."""
@@ -46,7 +51,7 @@ class JudgedClaim:
     @property
     def is_judged(self) -> bool:
         """True where it ran, and the referee compared what it computed or rejected it."""
-        return self.evaluation is not None and self.evaluation.status not in _BEFORE_MEASURING
+        return was_judged(self.evaluation)
 
     @property
     def is_refuted(self) -> bool:

@@ -1,6 +1,7 @@
 """One source against another, line by line."""
 
 import difflib
+import re
 from collections.abc import Mapping
 from itertools import islice
 from typing import Literal
@@ -38,7 +39,21 @@ def changes(candidate: Candidate, run: Mapping[str, Candidate], reference: str) 
     if first.id not in {candidate.id, *candidate.parents}:
         title = f"Against the starting candidate {first.id} that it descends from"
         found.append(compare(title, first.source, candidate.source))
-    return [*found, compare("Against the reference", reference, candidate.source)]
+    return [*found, _against(reference, candidate.source)]
+
+
+def _against(reference: str, source: str) -> SourceDiff:
+    """Compare the classes alone where both are found: imports, utilities and kernels have no counterpart."""
+    old, new = _class(reference, "Model"), _class(source, "ModelNew")
+    if not old or not new:
+        return compare("Against the reference", reference, source)
+    return compare("Against the reference, the module's class alone: kernels are in the source", old, new)
+
+
+def _class(source: str, name: str) -> str:
+    """Return the text of a class at top level; empty where there is none."""
+    found = re.search(rf"^class {name}\b.*?(?=^[^\s)#]|\Z)", source, re.MULTILINE | re.DOTALL)
+    return found[0].rstrip() if found else ""
 
 
 def _first(candidate: Candidate, run: Mapping[str, Candidate]) -> Candidate:

@@ -1,5 +1,6 @@
 """A run as it happens: a live table on a terminal, plain lines anywhere else."""
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -11,6 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.core.budget import Budget
 from kernelwright.core.events import (
     CandidateEvaluated,
     CandidateWritten,
@@ -65,19 +67,19 @@ def progress_console(progress: bool | None) -> Console | None:
     return make_console(is_stderr=True) if is_shown else None
 
 
-def show_run(task_name: str, n_evaluations: int | None = None, progress: bool | None = None) -> Progress:
+def show_run(task_name: str, budget: Budget | None = None, progress: bool | None = None) -> Progress:
     """Return what shows a run: live on a terminal and in a notebook, plain lines elsewhere.
 
     Args:
         task_name: the headline.
-        n_evaluations: granted; None: no limit.
+        budget: what the run may spend; None: it is not known.
         progress: see ``progress_console``.
     """
     console = progress_console(progress)
     if console is None:
         return SilentProgress()
     if console.is_terminal or console.is_jupyter:
-        return LiveProgress(console, task_name, n_evaluations)
+        return LiveProgress(console, task_name, budget)
     return PlainProgress(console, task_name)
 
 
@@ -197,10 +199,10 @@ class PlainProgress:
 class LiveProgress:
     """Header, table of steps and what is going on, redrawn in place."""
 
-    def __init__(self, console: Console, task_name: str, n_evaluations: int | None = None) -> None:
+    def __init__(self, console: Console, task_name: str, budget: Budget | None = None) -> None:
         self._console = console
         self._name = task_name
-        self._n_evaluations = n_evaluations
+        self._budget = budget or Budget()
         self._story = Story()
         self._spinner = Spinner("dots")
         self._activity = "starting"
@@ -280,7 +282,7 @@ class LiveProgress:
         now = time.monotonic()
         grid = Table.grid(padding=(0, 1))
         done = len([step for step in self._story.evaluated if step.mode != "final"])
-        granted = "" if self._n_evaluations is None else f" of {self._n_evaluations}"
+        granted = "" if self._budget.evaluations is None else f" of {self._budget.evaluations}"
         words = f"{self._activity}  {duration(now - self._since)}"
         left = self._left(done, now)
         total = f"{done}{granted} evaluations, {duration(now - self._started)} in all{left}"
@@ -289,13 +291,16 @@ class LiveProgress:
         return grid
 
     def _left(self, done: int, now: float) -> str:
-        """Say how long the rest of the search would take at its pace so far; the final comes on top."""
-        if self._n_evaluations is None or self._searching_since is None or not done:
-            return ""
-        if self._story.steps[-1].mode == "final":
+        """Say how long the run may still take: at the search's pace so far, or by the seconds granted."""
+        if self._story.steps and self._story.steps[-1].mode == "final":
             return ", the final is under way"
-        seconds = (now - self._searching_since) / done * max(self._n_evaluations - done, 0)
-        return f", about {duration(seconds)} left before the final"
+        evaluations, seconds = self._budget.evaluations, self._budget.seconds
+        told, pace_s = "", math.inf
+        if evaluations is not None and self._searching_since is not None and done:
+            pace_s = (now - self._searching_since) / done * max(evaluations - done, 0)
+            told = f", about {duration(pace_s)} left before the final"
+        granted_s = math.inf if seconds is None else max(seconds - (now - self._started), 0.0)
+        return told if pace_s <= granted_s else f", at most {duration(granted_s)} left with the final"
 
 
 def _style(step: StoryStep) -> str:

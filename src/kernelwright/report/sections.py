@@ -147,7 +147,7 @@ def latency_chart(story: Story) -> str | None:
     ]
     is_winner = story.finished is not None and story.finished.winner == evaluation.candidate_id
     eager = speedup_over(evaluation, "eager")
-    note = times(eager.ratio) if eager is not None else ""
+    note = str(eager) if eager is not None else ""
     bars.append(charts.Bar("kernelwright" if is_winner else "best candidate", ms, "winner", note))
     floor_ms = geomean(r.floor_ms for r in evaluation.told if r.floor_ms is not None)
     if floor_ms is not None:

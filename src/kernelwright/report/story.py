@@ -150,6 +150,12 @@ class Story:
         words = dict.fromkeys(f"{told.workload}: {told.reason}" for told in self.given_up)
         return f"gave up on {'; '.join(words)}" if words else ""
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices of a fleet that judged, in the order of their first verdicts; none without a fleet."""
+        judged = (step.evaluation.device for step in self.steps if step.evaluation is not None)
+        return tuple(dict.fromkeys(device for device in judged if device is not None))
+
     def _give_up(self, event: LoweringGaveUp) -> None:
         known = {(told.workload, told.reason) for told in self.given_up}
         if (event.workload, event.reason) not in known:  # a resumed run may tell it again

@@ -7,6 +7,7 @@ from typing import Any
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.formats.kernelbench import BenchClaim, GenerationId, fast_p
 from kernelwright.report import markdown
+from kernelwright.report.claims import was_judged
 from kernelwright.report.files import json_text
 from kernelwright.report.measures import speedup_over, times
 from kernelwright.report.results import Results
@@ -33,6 +34,8 @@ class JudgedGeneration:
     claim: BenchClaim | None = None
     claimed_speedup: float | None = None
     """Their reference's time over the kernel's; None where one of them is not known."""
+    is_known: bool = True
+    """False: the levels have no such problem."""
 
     @property
     def ratio(self) -> float | None:
@@ -42,11 +45,27 @@ class JudgedGeneration:
         return self.evaluation.geomean_speedup()
 
     @property
+    def is_judged(self) -> bool:
+        """True where it ran here: what does not, as one for another device, says nothing of its claim."""
+        return was_judged(self.evaluation)
+
+    @property
+    def is_refuted(self) -> bool:
+        """True where correctness was claimed, and the referee measured otherwise or rejected the kernel."""
+        if self.claim is None or self.evaluation is None:
+            return False
+        return self.claim.correctness and self.is_judged and not self.evaluation.is_verified
+
+    @property
     def difference(self) -> str:
         """Where claim and verdict differ, and why; empty where they agree or nothing was claimed."""
-        if self.claim is None or self.evaluation is None:
+        if self.evaluation is None:
             return self.reason
-        if self.claim.correctness and not self.evaluation.is_verified:
+        if not self.is_judged:
+            return f"not judged here: {self.evaluation.detail}"
+        if self.claim is None:
+            return ""
+        if self.is_refuted:
             found = self.evaluation.check or self.evaluation.status
             return f"claimed correct; {found}: {self.evaluation.detail}"
         if not self.claim.correctness and self.evaluation.is_verified:
@@ -75,11 +94,22 @@ class SubmissionResult(Results):
     @property
     def is_success(self) -> bool:
         """True when no claim of correctness was refuted."""
-        return not any(row.difference.startswith("claimed correct") for row in self.rows)
+        return not any(row.is_refuted for row in self.rows)
+
+    @property
+    def n_not_judged(self) -> int:
+        """Kernels that could not be judged here."""
+        return sum(not row.is_judged for row in self.rows)
+
+    @property
+    def n_problems_here(self) -> int:
+        """Problems without those of which no kernel could be judged here: our shares are of these."""
+        judged = {row.key[:2] for row in self.rows if row.is_judged}
+        return self.n_problems - len({row.key[:2] for row in self.rows if row.is_known} - judged)
 
     def fast_p(self) -> list[tuple[float, float | None, float]]:
         """Return p, theirs and ours; theirs is None where results or reference times are missing."""
-        ours = {row.key: row.ratio for row in self.rows}
+        ours = {row.key: row.ratio for row in self.rows if row.is_judged}
         claims = {row.key: self._claimed(row) for row in self.rows if row.claim is not None}
         known = bool(claims) and not any(
             row.claim.correctness and row.claimed_speedup is None
@@ -87,7 +117,7 @@ class SubmissionResult(Results):
             if row.claim is not None
         )
         return [
-            (p, fast_p(claims, self.n_problems, p) if known else None, fast_p(ours, self.n_problems, p))
+            (p, fast_p(claims, self.n_problems, p) if known else None, fast_p(ours, self.n_problems_here, p))
             for p in THRESHOLDS
         ]
 
@@ -101,6 +131,8 @@ class SubmissionResult(Results):
             "command": self.command,
             "environment": self.environment,
             "problems": self.n_problems,
+            "problems_here": self.n_problems_here,
+            "not_judged": self.n_not_judged,
             "fast_p": [{"p": p, "theirs": theirs, "ours": ours} for p, theirs, ours in self.fast_p()],
             "kernels": [
                 {**asdict(row), "key": row.key._asdict(), "evaluation": row.evaluation, "claim": row.claim,
@@ -123,7 +155,10 @@ class SubmissionResult(Results):
         kernels, fast = self.tables()
         text = (
             f"# A KernelBench run, judged\n\n{markdown.table(fast.header, fast.rows)}\n\n"
-            f"Shares of {self.n_problems} problems. Theirs are claims, from another machine. Reproduce with"
+            "The share of problems whose kernel is right and more than p times as fast as eager. Theirs, of "
+            f"{self.n_problems} problems, are claims from another machine. Ours are of "
+            f"{self.n_problems_here}; a problem of which no kernel could be judged here counts neither way. "
+            f"Not judged here: {self.n_not_judged} of {len(self.rows)} kernels. Reproduce with"
             f"\n\n{markdown.code(self.command)}\n\n{markdown.table(kernels.header, kernels.rows)}\n"
         )
         return {"submission.json": json_text(self.document()), "submission.md": text}

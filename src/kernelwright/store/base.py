@@ -52,6 +52,8 @@ class MachineUse(Frozen):
     runs: int
     at_work: int
     """Runs that a process is at work on."""
+    devices: tuple[str, ...] = ()
+    """Devices of a fleet that judge for these."""
 
 
 class Notebook(Protocol):

@@ -1,7 +1,9 @@
 """Copies runs, and what they left to others, from one store into another."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -71,6 +73,17 @@ def copy_runs(
     return _Copy(source, target, run_ids).all(say or (lambda done, of: None))
 
 
+class _RunThere(StrEnum):
+    """How a run stands in the store that is copied into."""
+
+    MISSING = "missing"
+    BEHIND = "behind"
+    """It has not ended, and begins as it does here."""
+    AT_WORK = "at work"
+    SETTLED = "settled"
+    """It stays as it is."""
+
+
 class _Copy:
     def __init__(self, source: SqlStore, target: SqlStore, run_ids: Collection[str] | None) -> None:
         self._source, self._target = source, target
@@ -78,19 +91,20 @@ class _Copy:
 
     def all(self, say: Say) -> CopyReport:
         here, there = (self._states(store) for store in (self._source, self._target))
-        held = set(self._source.leases_of(list(here))) | set(self._target.leases_of(list(there)))
-        new = [run_id for run_id in here if run_id not in there and run_id not in held]
-        open_ = [run_id for run_id in here if there.get(run_id) == RunState.RUNNING and run_id not in held]
-        more = [run_id for run_id in open_ if self._has_gone_on(run_id, here[run_id])]
-        for done, some in enumerate(batched([*new, *more], _RUNS)):
-            say(done * _RUNS, len(new) + len(more))
-            self._copy(some)
-        at_work = tuple(run_id for run_id in here if run_id in held)
+        held = set(self._source.leases_of(list(here)))
+        wanted = [r for r in here if r not in held and there.get(r, RunState.RUNNING) == RunState.RUNNING]
+        found: dict[str, _RunThere] = {}
+        for done, some in enumerate(batched(wanted, _RUNS)):
+            say(done * _RUNS, len(wanted))
+            found |= self._copy(some)
+        held |= {run_id for run_id, stood in found.items() if stood is _RunThere.AT_WORK}
+        count = Counter(found.values())
+        new, carried_on = count[_RunThere.MISSING], count[_RunThere.BEHIND]
         return CopyReport(
-            runs=len(new),
-            carried_on=len(more),
-            unchanged=len(here) - len(new) - len(more) - len(at_work),
-            at_work=at_work,
+            runs=new,
+            carried_on=carried_on,
+            unchanged=len(here) - new - carried_on - len(held),
+            at_work=tuple(run_id for run_id in here if run_id in held),
             outcomes=self._copy_outcomes(held),
             plans=self._copy_plans(held),
             findings=self._copy_findings(),
@@ -103,14 +117,8 @@ class _Copy:
         query = sa.select(runs.c.run_id, runs.c.state).order_by(runs.c.created_at, runs.c.run_id)
         return {row.run_id: row.state for row in store.rows(query) if self._wanted(row.run_id)}
 
-    def _has_gone_on(self, run_id: str, state: str) -> bool:
-        """True where the run begins as the other store has it, which is running there, and has more."""
-        query = sa.select(events.c.payload).where(events.c.run_id == run_id).order_by(events.c.seq)
-        here, there = ([row.payload for row in store.rows(query)] for store in (self._source, self._target))
-        has_more = len(here) > len(there) or state != RunState.RUNNING
-        return has_more and here[: len(there)] == there
-
-    def _copy(self, run_ids: Sequence[str]) -> None:
+    def _copy(self, run_ids: Sequence[str]) -> dict[str, _RunThere]:
+        """Copy runs as far as they may be; return how each stood there before."""
         rows = {
             table: self._source.rows(sa.select(table).where(table.c.run_id.in_(run_ids)).order_by(order))
             for table, order in {runs: runs.c.created_at, **_OF_A_RUN}.items()
@@ -123,18 +131,47 @@ class _Copy:
         )
         sources = {row.candidate_id: row.source for row in words}
 
-        def write(connection: Connection) -> None:
+        def write(connection: Connection) -> dict[str, _RunThere]:
+            stood = self._look(connection, rows[runs], _payloads(rows[events]))
+            _put_runs(connection, rows[runs], stood)
+            taken = [r for r, how in stood.items() if how in (_RunThere.MISSING, _RunThere.BEHIND)]
             for table in _OF_A_RUN:
-                connection.execute(table.delete().where(table.c.run_id.in_(run_ids)))
-            known = _put_sources(connection, sources)
-            _put_runs(connection, rows[runs])
-            _put(connection, events, rows[events])
-            _put(connection, model_calls, rows[model_calls], "call_id")
-            own = [_in_own_words(row, sources, known) for row in rows[run_candidates]]
+                connection.execute(table.delete().where(table.c.run_id.in_(taken)))
+            new = {table: [row for row in rows[table] if row.run_id in taken] for table in _OF_A_RUN}
+            _put(connection, events, new[events])
+            _put(connection, model_calls, new[model_calls], "call_id")
+            used = {row.candidate_id: sources[row.candidate_id] for row in new[run_candidates]}
+            known = _put_sources(connection, used)
+            own = [_in_own_words(row, sources, known) for row in new[run_candidates]]
             if own:
                 connection.execute(run_candidates.insert(), own)
+            return stood
 
-        self._target.transact(write)
+        return self._target.transact(write)
+
+    def _look(
+        self, connection: Connection, here: Sequence[Row[Any]], events_here: Mapping[str, Sequence[str]]
+    ) -> dict[str, _RunThere]:
+        """Return how runs stand there; what is there of them stays locked until the transaction ends."""
+        ids = [row.run_id for row in here]
+        query = sa.select(runs.c.run_id, runs.c.state).where(runs.c.run_id.in_(ids)).order_by(runs.c.run_id)
+        states = {row.run_id: row.state for row in connection.execute(query.with_for_update())}
+        held = self._target.held_within(connection, ids)
+        said = sa.select(events.c.run_id, events.c.payload).where(events.c.run_id.in_(ids))
+        events_there = _payloads(connection.execute(said.order_by(events.c.seq)))
+
+        def look(row: Row[Any]) -> _RunThere:
+            run_id = row.run_id
+            if run_id not in states:
+                return _RunThere.MISSING
+            if run_id in held:
+                return _RunThere.AT_WORK
+            mine, theirs = events_here.get(run_id, []), events_there.get(run_id, [])
+            has_more = len(mine) > len(theirs) or row.state != RunState.RUNNING
+            is_behind = states[run_id] == RunState.RUNNING and has_more and mine[: len(theirs)] == theirs
+            return _RunThere.BEHIND if is_behind else _RunThere.SETTLED
+
+        return {row.run_id: look(row) for row in here}
 
     def _copy_outcomes(self, held: Collection[str]) -> int:
         number = sa.func.min(outcomes.c.outcome_id)
@@ -148,28 +185,36 @@ class _Copy:
             query = sa.select(outcomes.c.payload).where(outcomes.c.run_id.in_(some))
             rows = self._source.rows(query.order_by(outcomes.c.outcome_id))
             found = [self._source.parsed(Outcome.model_validate_json, row.payload) for row in rows]
-            self._target.transact(partial(_put_outcomes, found=found))
-            n += len(found)
+            n += self._target.transact(partial(_put_outcomes, found=found))
         return n
 
     def _copy_plans(self, held: Collection[str]) -> int:
-        there = {tuple(row) for row in self._target.rows(sa.select(plans.c.run_id, plans.c.best_source))}
-        found = [
-            row
-            for row in self._source.rows(sa.select(plans).order_by(plans.c.plan_id))
-            if self._wanted(row.run_id)
-            and row.run_id not in held
-            and (row.run_id, row.best_source) not in there
-        ]
-        self._target.transact(lambda connection: _put(connection, plans, found, "plan_id"))
-        return len(found)
+        found = self._source.rows(sa.select(plans).order_by(plans.c.plan_id))
+        wanted = [row for row in found if self._wanted(row.run_id) and row.run_id not in held]
+        return self._put_missing(plans, wanted, "plan_id", ("run_id", "best_source"))
 
     def _copy_findings(self) -> int:
-        there = {row.finding_id for row in self._target.rows(sa.select(findings.c.finding_id))}
-        rows = self._source.rows(sa.select(findings).order_by(findings.c.position))
-        found = [row for row in rows if row.finding_id not in there]
-        self._target.transact(lambda connection: _put(connection, findings, found, "position"))
-        return len(found)
+        found = self._source.rows(sa.select(findings).order_by(findings.c.position))
+        return self._put_missing(findings, found, "position", ("finding_id",))
+
+    def _put_missing(self, table: sa.Table, rows: Sequence[Row[Any]], number: str, key: Sequence[str]) -> int:
+        """Insert the rows whose key is not there, as the same transaction finds it; return how many."""
+
+        def put(connection: Connection) -> int:
+            there = {tuple(row) for row in connection.execute(sa.select(*(table.c[name] for name in key)))}
+            new = [row for row in rows if tuple(row._mapping[name] for name in key) not in there]
+            _put(connection, table, new, number)
+            return len(new)
+
+        return self._target.transact(put)
+
+
+def _payloads(rows: Iterable[Row[Any]]) -> dict[str, list[str]]:
+    """Return the events of each run as they are stored."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.run_id, []).append(row.payload)
+    return found
 
 
 def _put(
@@ -181,20 +226,23 @@ def _put(
         connection.execute(table.insert(), some)
 
 
-def _put_runs(connection: Connection, rows: Sequence[Row[Any]]) -> None:
-    """Insert runs, or bring those that are there up to date."""
-    ids = [row.run_id for row in rows]
-    query = sa.select(runs.c.run_id).where(runs.c.run_id.in_(ids))
-    there = set(connection.execute(query).scalars())
-    _put(connection, runs, [row for row in rows if row.run_id not in there])
+def _put_runs(connection: Connection, rows: Sequence[Row[Any]], stood: Mapping[str, _RunThere]) -> None:
+    """Insert runs that are missing, and bring those that are behind up to date."""
+    _put(connection, runs, [row for row in rows if stood[row.run_id] is _RunThere.MISSING])
     for row in rows:
-        if row.run_id in there:
+        if stood[row.run_id] is _RunThere.BEHIND:
             connection.execute(runs.update().where(runs.c.run_id == row.run_id).values(dict(row._mapping)))
 
 
-def _put_outcomes(connection: Connection, found: Sequence[Outcome]) -> None:
+def _put_outcomes(connection: Connection, found: Sequence[Outcome]) -> int:
+    """Append the outcomes of runs that have left none there; return how many."""
     lock_ledger(connection)
-    insert_outcomes(connection, found)
+    ids = list({outcome.run_id for outcome in found})
+    query = sa.select(outcomes.c.run_id).where(outcomes.c.run_id.in_(ids)).distinct()
+    there = set(connection.execute(query).scalars())
+    new = [outcome for outcome in found if outcome.run_id not in there]
+    insert_outcomes(connection, new)
+    return len(new)
 
 
 def _put_sources(connection: Connection, sources: Mapping[str, str]) -> dict[str, str]:

@@ -76,6 +76,16 @@ class SqlLeases(SqlRecords):
             found |= {lease.run_id: lease for lease in known if lease is not None and lease.is_live(now)}
         return found
 
+    def held_within(self, connection: Connection, run_ids: Collection[str]) -> set[str]:
+        """Return the runs that a process is at work on, for modules of this package.
+
+        The runs' rows must be locked by then.
+        """
+        now = self._now(connection)
+        query = sa.select(leases).where(leases.c.run_id.in_(run_ids), leases.c.owner.is_not(None))
+        found = map(_parse, connection.execute(query))
+        return {lease.run_id for lease in found if lease is not None and lease.is_live(now)}
+
     def _require_lease(self, connection: Connection, run_id: str) -> None:
         """Raise LeaseLost when another writes this run; the run's row must be locked by then."""
         token, current = self._find(connection, run_id)

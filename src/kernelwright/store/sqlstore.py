@@ -130,17 +130,33 @@ class SqlStore(SqlLearned, SqlLeases, Store):
         counted = sa.select(sa.func.count().label("runs"), sa.func.max(runs.c.run_id).label("run_id"))
         found = self._read(counted.add_columns(runs.c.machine).group_by(runs.c.machine))
         held = self._read(sa.select(leases.c.run_id).where(leases.c.owner.is_not(None)))
-        at_work = Counter(
-            row.machine
-            for some in batched(list(self.leases_of([row.run_id for row in held])))
-            for row in self._read(sa.select(runs.c.machine).where(runs.c.run_id.in_(some)))
-        )
+        live = list(self.leases_of([row.run_id for row in held]))
+        machine_of = {
+            row.run_id: row.machine
+            for some in batched(live)
+            for row in self._read(sa.select(runs.c.run_id, runs.c.machine).where(runs.c.run_id.in_(some)))
+        }
+        at_work, devices = Counter(machine_of.values()), self._devices(live)
         known = {row.machine: self.get_run(row.run_id).spec.machine for row in found}
         uses = [
-            MachineUse(machine=known[row.machine], runs=row.runs, at_work=at_work[row.machine])
+            MachineUse(
+                machine=known[row.machine],
+                runs=row.runs,
+                at_work=at_work[row.machine],
+                devices=tuple(sorted({devices[r] for r in devices if machine_of[r] == row.machine})),
+            )
             for row in found
         ]
         return sorted(uses, key=lambda use: -use.runs)
+
+    def _devices(self, run_ids: Collection[str]) -> dict[str, str]:
+        """Return the device of a fleet that each of some runs had its last verdict from, if there is one."""
+        last = self.last_events(run_ids, "candidate_evaluated")
+        return {
+            run_id: event.evaluation.device
+            for run_id, event in last.items()
+            if isinstance(event, CandidateEvaluated) and event.evaluation.device is not None
+        }
 
     def set_state(self, run_id: str, state: RunState, failure: str | None = None) -> None:
         self._write(lambda connection: self._touch(connection, run_id, state=state.value, failure=failure))

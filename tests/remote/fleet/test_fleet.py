@@ -135,6 +135,13 @@ def test_a_candidate_that_ends_every_worker_ends_its_run_alone() -> None:
         assert FleetEvaluator(place_on(fleet)).open(TASK).evaluate(Candidate(source="b")).is_verified
 
 
+def test_nodes_that_are_lost_are_not_held_against_a_candidate() -> None:
+    cluster = FakeCluster(["one", "two", "three", "four"], dies={"evaluate": ["node"] * 3})
+    with fake_fleet(cluster, FleetScript()) as fleet:
+        assert FleetEvaluator(place_on(fleet)).open(TASK).evaluate(KERNEL).is_verified
+    assert len(cluster.nodes) == 1
+
+
 def test_another_version_on_a_worker_is_refused_in_one_line() -> None:
     with (
         fake_fleet(FakeCluster(["one"], version="0.0.7"), FleetScript()) as fleet,

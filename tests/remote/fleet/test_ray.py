@@ -28,6 +28,7 @@ from kernelwright.machine.ray_environment import set_for_ray  # noqa: E402
 set_for_ray()
 
 from ray.cluster_utils import Cluster  # noqa: E402
+from ray.exceptions import OutOfMemoryError  # noqa: E402
 
 from kernelwright.core.candidate import Candidate  # noqa: E402
 from kernelwright.core.errors import MachineError, UserError  # noqa: E402
@@ -35,10 +36,11 @@ from kernelwright.core.evaluation import Evaluation  # noqa: E402
 from kernelwright.core.events import CandidateEvaluated  # noqa: E402
 from kernelwright.core.run import RunState  # noqa: E402
 from kernelwright.core.task import Task  # noqa: E402
+from kernelwright.remote.fleet.cluster import WorkerLost  # noqa: E402
 from kernelwright.remote.fleet.farm import BUILDS  # noqa: E402
 from kernelwright.remote.fleet.fleet import Fleet  # noqa: E402
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes  # noqa: E402
-from kernelwright.remote.fleet.ray_cluster import RayCluster  # noqa: E402
+from kernelwright.remote.fleet.ray_cluster import RayAnswer, RayCluster  # noqa: E402
 from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace  # noqa: E402
 from kernelwright.store.sqlstore import open_store  # noqa: E402
 from kernelwright.targets.base import BuildSite  # noqa: E402
@@ -295,6 +297,17 @@ def test_a_driver_that_dies_leaves_its_devices_free(nodes: Cluster, tmp_path: Pa
         driver.stdout.close()
     with fleet_on(nodes, FleetScript(notes=str(tmp_path))) as fleet:
         assert len(play_all(fleet, 1)) == 1
+
+
+def test_a_worker_that_was_killed_for_its_memory_is_lost_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def killed(reference: object) -> None:
+        raise OutOfMemoryError("the node ran out of memory")
+
+    monkeypatch.setattr("ray.get", killed)
+    with pytest.raises(WorkerLost, match="ran out of memory"):
+        RayAnswer(None).get()
 
 
 def test_nobody_at_the_address_is_one_line() -> None:

@@ -41,6 +41,7 @@ LOST = (
     exceptions.ObjectLostError,
     exceptions.WorkerCrashedError,
     exceptions.LocalRayletDiedError,
+    exceptions.OutOfMemoryError,
 )
 CONNECT_S = 20.0
 PROCESSORS, GPUS = "CPU", "GPU"

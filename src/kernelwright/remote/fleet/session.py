@@ -56,17 +56,18 @@ class FleetPlace:
             MachineError: workers die of this question, the answer takes too long, or no device is left.
             KeyboardInterrupt: the fleet was stopped.
         """
-        for n_dead in range(1, MAX_DEATHS + 1):
-            try:
-                if self.seat.handle is None:
-                    raise WorkerLost("its node is gone")
-                return self._wait(what, self.seat.handle.ask(method, *values))
-            except WorkerLost as lost:
-                if n_dead == MAX_DEATHS:
-                    self.seat.forget_worker()
-                    raise MachineError(f"{what}: {n_dead} workers in a row died of it: {lost}") from lost
+        n_dead = 0
+        while True:
+            if self.seat.handle is not None:
+                try:
+                    return self._wait(what, self.seat.handle.ask(method, *values))
+                except WorkerLost as lost:
+                    # a device that is gone took its worker along, whatever that was asked
+                    n_dead += self.seat.device in self.fleet.cluster.devices()
+                    if n_dead == MAX_DEATHS:
+                        self.seat.forget_worker()
+                        raise MachineError(f"{what}: {n_dead} workers in a row died of it: {lost}") from lost
             self.seat = self.fleet.replace(self.seat, self.machine, self.aside)
-        raise AssertionError("unreachable")
 
     def give_back(self) -> None:
         """Let others have the device."""
