@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,24 @@ class ModelNew(nn.Module):
     assert evaluation.facts["compiler.loops"]
     for name in (name for name in evaluation.facts if name.startswith("compiler.")):
         assert cached.facts[name] == evaluation.facts[name]
+
+
+def test_memory_of_outputs_that_were_released_may_be_used_again(
+    pointwise: RefereeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = CandidateProcess.run
+
+    def run_after_releases(worker: CandidateProcess, sets: Sequence[str], **options: Any) -> None:
+        for _ in range(8):
+            run(worker, sets[:1])
+            worker.keep_last(2)
+        run(worker, sets[:1])
+        worker.keep_last()
+        run(worker, sets, **options)
+
+    monkeypatch.setattr(CandidateProcess, "run", run_after_releases)
+    evaluation = pointwise.evaluate(Candidate(source=SAME))
+    assert evaluation.is_verified, evaluation.detail
 
 
 def test_a_search_evaluation_says_what_threads_gain(referee: Referee, pointwise: RefereeSession) -> None:

@@ -227,7 +227,8 @@ class CandidateProcess:
         self._has_run, self.ran_s = True, made.seconds / made.counted
         record = queue.record(self._chosen)
         owned = [*argument_ranges(record), *self._weights.ranges]
-        owned += ranges_of(queue.record(self._chosen - 1), "the previous output") if self._chosen else []
+        if self._chosen > self._alive_from:
+            owned += ranges_of(queue.record(self._chosen - 1), "the previous output")
         if record["has_gradients"]:
             raise Failure(Status.REJECTED, "the candidate leaves gradients switched on", check=Check.TAMPER)
         check_form(describe(record, owned), self.reference.outputs, self.reference.is_tuple)
@@ -236,6 +237,8 @@ class CandidateProcess:
     """False until the first call, which may compile and therefore has the longer time limit."""
     _chosen = 0
     """Number of the call that was chosen."""
+    _alive_from = 0
+    """Number of the first call whose output the process keeps: memory of earlier ones may be taken again."""
     ran_s = 1.0
     """Seconds of a call in the last ``run``."""
 
@@ -467,6 +470,7 @@ class CandidateProcess:
         """Have the process keep the outputs of its last calls, and release those kept so far."""
         with self._judged("keep_last", Status.LOAD_ERROR):
             self._calls.keep_last(self.reference.output_bytes, self._call_timeout_s, most)
+        self._alive_from = self.child.queue.n_calls
 
     def trim(self) -> None:
         """Have the process give unused memory back to the system, and take all pages of its inputs."""
