@@ -262,7 +262,9 @@ def plan_samples(
         keys += [SampleKey("offset", 1)] if layout.n_float_inputs > 1 and not is_slow else []
     if layout.arg_slots:
         keys += [SampleKey(family) for family in odd]
-        keys += [] if is_slow else [SampleKey(f) for f in FLAT_FAMILIES if f != ALIKE or layout.has_twins]
+        if not is_slow:
+            keys.append(SampleKey("odd_elements", 1))  # the few of one sample may all be of harmless kinds
+            keys += [SampleKey(f) for f in FLAT_FAMILIES if f != ALIKE or layout.has_twins]
     if layout.has_weights and not are_weights_frozen:
         keys.append(SampleKey("as_is", 0, TOUCHED))
         if layout.changeable:
