@@ -8,18 +8,17 @@ from outside, weights change while calls are timed, all processor time is in one
 non-finite values are drawn, and floors rest on peaks that no compiler shortens. In version 3 a final also
 judges and times the delivered module in ordinary processes, and bounds its peak memory. In version 4 a
 candidate is stopped in the reference's turns, its times are corrected by what new values cost, series end
-where nobody knows, integers, masks and constant tensors are drawn in more ways, inputs also begin where views
-begin, rows are sorted and inputs alike, single weights move and trade places, half precisions get 4 units for
-roundings, every second pair of a final is timed after its replay, and peak memory counts from the empty
-process on. In version 5 weights also change in the middle of series of calls and have large, tiny and zero
-elements, a search replays only who leads, and a final draws fewer samples with an oracle. In version 6 an
-image counts as one row where the reference convolves, so that Winograd's and Fourier's transforms pass.
-In version 7
-complex and tied weights, positions, wide integers, zeros, flags, full masks and odd elements right after
-ordinary ones are drawn, inputs are renewed in the replay, and timed weights are not constant; values that a
-reference treats apart are followed through slices and found beside bounds, and whole rows get them; labels
-agree with scores, slices of weights are odd, and NaN is tried where it is handled; what is sorted by row stays
-so, ties and roundings count for floats, integers that hang on roundings may differ, and what a mask excludes
-need not be read. On a GPU, versions 6 and 7 were mended without a new number, before anybody had figures of
-one to compare.
+where nobody knows, integers, masks and constant tensors are drawn in more ways, inputs also begin where
+views begin, rows are sorted and inputs alike, single weights move and trade places, half precisions get 4
+units for roundings, every second pair of a final is timed after its replay, and peak memory counts from the
+empty process on. In version 5 weights also change in the middle of series of calls and have large, tiny and
+zero elements, a search replays only who leads, and a final draws fewer samples with an oracle. In version 6
+an image counts as one row where the reference convolves, so that Winograd's and Fourier's transforms pass.
+In version 7 complex and tied weights, positions, wide integers, zeros, flags, full masks and odd elements
+right after ordinary ones are drawn, inputs are renewed in the replay, and timed weights are not constant;
+values that a reference treats apart are followed through slices and found beside bounds, and whole rows get
+them; labels agree with scores, slices of weights are odd, and NaN is tried where it is handled; what is
+sorted by row stays so, ties and roundings count for floats, integers that hang on roundings may differ, and
+what a mask excludes need not be read. On a GPU, versions 6 and 7 were mended without a new number, before
+anybody had figures of one to compare.
 """
