@@ -12,6 +12,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError, UnusableAnswer
 from kernelwright.core.evaluation import Status
 from kernelwright.core.events import CandidateWritten, Event, Noted, StepStarted
+from kernelwright.core.models import ModelSettings
 from kernelwright.core.plan import Move, Plan
 from kernelwright.methods.cupilot import CUPILOT, CuPilotPolicy
 from kernelwright.runs.loop import RunOutcome, Tools, start_run
@@ -91,6 +92,21 @@ def test_a_vanilla_kernel_then_the_population_then_crossing(store: Store) -> Non
     outcome = play(store, Evolution())
     assert evaluated(store, outcome.run_id)[:5] == ["k", "k>x", "k>y", "k>z", "k>w"]
     assert modes(store, outcome)[:3] == ["seed", "populate", "cross"]
+
+
+@pytest.mark.parametrize(("concurrency", "known"), [(1, [1, 2, 3, 4]), (2, [1, 1, 1, 1])])
+def test_a_translator_is_told_what_was_judged_before_unless_its_prompt_was_sent(
+    concurrency: int, known: list[int], store: Store
+) -> None:
+    told = []
+
+    class Watching(Evolution):
+        def translate(self, situation: Situation, plan: Plan) -> Candidate:
+            told.append(len(situation.run))
+            return super().translate(situation, plan)
+
+    play(store, Watching(), models=ModelSettings(model="openai:scripted", concurrency=concurrency))
+    assert told[:4] == known
 
 
 def test_the_best_recombination_wins(store: Store) -> None:

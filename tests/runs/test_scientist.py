@@ -71,6 +71,18 @@ def test_three_of_the_experiments_are_run_in_the_published_order(store: Store) -
     assert evaluated(store, outcome.run_id)[:5] == ["a", "b", "b>new", "b>bold", "b>sure"]
 
 
+def test_each_coder_of_a_generation_is_told_what_was_judged_before(store: Store) -> None:
+    told = []
+
+    class Watching(Scientist):
+        def write(self, situation: Situation, choice: Choice) -> Candidate:
+            told.append(len(situation.run))
+            return super().write(situation, choice)
+
+    play(store, Watching(), generations=1)
+    assert told == [2, 3, 4]
+
+
 def test_the_next_generation_starts_from_the_best_and_the_best_is_delivered(store: Store) -> None:
     outcome = play(store, Scientist(), generations=3)
     assert outcome.winner is not None and outcome.winner.source == "b>bold>new>sure"

@@ -90,8 +90,8 @@ def tried(situation: Situation, asked: TryKernel) -> str:
         return "\n".join(looked.lines(FAMILIES))
     bounds = ", ".join(f"{draw.allowed:.2g} ({draw.family})" for draw in draws if draw.family in looked.draws)
     return (
-        f"It runs. No element is off by more than so much of its magnitude and the output's root mean square "
-        f"together, by kind of inputs: {bounds}."
+        "It runs. The error of every element, over its magnitude plus the output's root mean square, is at "
+        f"most {bounds}."
     )
 
 

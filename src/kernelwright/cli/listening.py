@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from kernelwright.cli.output import say
-from kernelwright.remote.access import is_everywhere
+from kernelwright.core.hosts import is_everywhere
 
 
 def callable_url(url: str, names: Sequence[str]) -> str:

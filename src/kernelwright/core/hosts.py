@@ -1,4 +1,4 @@
-"""Which names of hosts are this machine."""
+"""What names and addresses of hosts say of this machine."""
 
 import ipaddress
 
@@ -12,5 +12,13 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_everywhere(host: str) -> bool:
+    """Say whether who listens on this address listens on every address of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False

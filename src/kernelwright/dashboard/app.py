@@ -16,7 +16,7 @@ from kernelwright.report.highlight import highlight
 from kernelwright.report.html import render_report
 from kernelwright.report.page import asset, render
 from kernelwright.report.runlist import list_runs
-from kernelwright.store.base import RunRecord, Store
+from kernelwright.store.base import Store, find_run
 
 try:
     from starlette.applications import Starlette
@@ -130,17 +130,10 @@ async def _script(request: Request) -> Response:
 async def _events(store: Store, changes: Changes, request: Request) -> Response:
     named = request.query_params.get("run")
     try:
-        run_id = (await run_in_threadpool(_found, store, named)).run_id if named else None
+        run_id = (await run_in_threadpool(find_run, store, named)).run_id if named else None
     except KernelwrightError as error:
         return _guarded(Response(str(error), status_code=_status(error)))
     return _guarded(StreamingResponse(changes.stream(run_id), media_type="text/event-stream"))
-
-
-def _found(store: Store, run: str) -> RunRecord:
-    record = store.find_run(run)
-    if record is None:
-        raise UserError(f"no run {run!r} in this store")
-    return record
 
 
 def overview(store: Store) -> str:
@@ -150,16 +143,16 @@ def overview(store: Store) -> str:
 
 
 def _run(store: Store, request: Request) -> str:
-    return render_report(store, _found(store, request.path_params["run"]).run_id, is_live=True)
+    return render_report(store, find_run(store, request.path_params["run"]).run_id, is_live=True)
 
 
 def _calls(store: Store, request: Request) -> str:
-    run_id = _found(store, request.path_params["run"]).run_id
+    run_id = find_run(store, request.path_params["run"]).run_id
     return _render("calls.html.j2", run_id=run_id, calls=views.calls(store, run_id))
 
 
 def _candidate(store: Store, request: Request) -> str:
-    run_id = _found(store, request.path_params["run"]).run_id
+    run_id = find_run(store, request.path_params["run"]).run_id
     wanted = request.path_params["candidate"]
     run = {candidate.id: candidate for candidate in store.iter_candidates(run_id)}
     candidate = run.get(wanted)

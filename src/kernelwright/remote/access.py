@@ -1,7 +1,6 @@
 """Who may ask: one bearer token, or nobody but programs on this machine."""
 
 import hmac
-import ipaddress
 import re
 import string
 
@@ -35,14 +34,6 @@ def require_loopback(host: str) -> None:
     """Raise UserError unless the address can be reached from this machine only."""
     if not is_loopback(host):
         raise UserError(f"--no-token is refused on {host}: set a token, or listen on 127.0.0.1")
-
-
-def is_everywhere(host: str) -> bool:
-    """Say whether who listens on this address listens on every address of the machine."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
 
 
 def host_of(header: str) -> str:

@@ -34,8 +34,8 @@ def test_vectors_and_the_compiler_are_told_where_they_are_known() -> None:
 
 def test_what_one_chain_of_multiply_adds_reaches_is_told() -> None:
     (first, _) = hardware_lines(MACHINE, PEAKS.model_copy(update={"fma_in_flight": 8.1}))
-    assert first.startswith("- A thread reaches its multiply-adds with 8 independent accumulators")
-    assert "with one, 12 % of them" in first
+    assert first.startswith("- Multiply-adds are at their rate with 8 independent vector accumulators")
+    assert "one alone reaches 12 %" in first
 
 
 def test_levels_functions_and_instruction_set_are_told() -> None:

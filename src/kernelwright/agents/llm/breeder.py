@@ -24,7 +24,7 @@ ARCHIVED_SHARE = 0.5
 MAX_MOVES = 8
 """Moves of one plan that are kept; our choice."""
 MAX_PLANS = 8
-"""Plans that one answer is asked for: of more it would be cut off; our choice."""
+"""Plans that one answer is asked for, as an answer has a limit of tokens; our choice."""
 
 
 class ModelBreeder:

@@ -20,8 +20,9 @@ def hardware_lines(machine: Machine, peaks: Peaks) -> list[str]:
         lines.append(f"- Vectors of {machine.vector_bytes} bytes ({machine.vector_bytes // 4} float32).")
     if peaks.fma_in_flight is not None:
         lines.append(
-            f"- A thread reaches its multiply-adds with {peaks.fma_in_flight:.0f} independent accumulators, "
-            f"full vectors (latency times ports); with one, {100 / peaks.fma_in_flight:.0f} % of them."
+            f"- Multiply-adds are at their rate with {peaks.fma_in_flight:.0f} independent vector "
+            "accumulators in each thread (latency times ports); "
+            f"one alone reaches {100 / peaks.fma_in_flight:.0f} %."
         )
     if machine.isa:
         lines.append(f"- Instruction set: {', '.join(machine.isa)}.")
