@@ -139,6 +139,9 @@ DISTURBED = 2.0
 EAGER_DRIFT = "run.eager_drift"
 """Fact of what was measured while eager took much longer than before in the same run."""
 
+DRIFT = 1.5
+"""Eager's latency over its least in the run, above which other work went on beside a timing; our choice."""
+
 
 class NumericalError(Frozen):
     """Distance of one output from the float64 oracle on one sample of inputs and weights."""

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.evaluation import EAGER_DRIFT, Evaluation
+from kernelwright.core.evaluation import DRIFT, EAGER_DRIFT, Evaluation
 from kernelwright.core.roofline import Floor
 from kernelwright.core.task import Task
 from kernelwright.runs.evaluator import Evaluator, Session, SessionAround
 
 AGAIN = "the machine was disturbed: measured twice, and the quieter measurement is kept"
-DRIFT = 1.5
-"""Eager's latency over its least in the run, above which other work went on beside a timing; our choice."""
 
 
 class Steady:

@@ -2,6 +2,7 @@
 
 import pytest
 from lab.servers.bad_server import BadServer, Behaviour, hangs, resets, sends
+from pydantic import BaseModel
 
 from kernelwright.agents.llm.client import Reply
 from kernelwright.agents.llm.model_client import ModelClient
@@ -16,12 +17,31 @@ pytest.importorskip("google.genai")
 KEY = "sk-google-0123456789"
 
 
+class Idea(BaseModel):
+    """What a planner is asked for here."""
+
+    skill: str
+    gain: float
+
+
+IDEA = Idea(skill="tiling", gain=0.3)
+GOOD = IDEA.model_dump_json()
+
+
 def generates(text: str, *, finish: str = "STOP") -> Behaviour:
     """Answer properly with that text, of 7 tokens after 5 of thinking."""
+    return answers({"text": text}, finish)
+
+
+def calls_a_tool(arguments: dict[str, object]) -> Behaviour:
+    """Answer properly with a call of the function that carries structured output."""
+    return answers({"functionCall": {"name": "final_result", "args": arguments}})
+
+
+def answers(part: dict[str, object], finish: str = "STOP") -> Behaviour:
+    """Answer with one part."""
     body = {
-        "candidates": [
-            {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": finish, "index": 0}
-        ],
+        "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": finish, "index": 0}],
         "modelVersion": "gemini-scripted",
         "responseId": "r1",
         "usageMetadata": {
@@ -47,21 +67,58 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", KEY)
 
 
+def connect(
+    server: BadServer, monkeypatch: pytest.MonkeyPatch, slept: list[float], **settings: object
+) -> tuple[ModelClient, Meter]:
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.root)
+    chosen = ModelSettings.model_validate({"model": "google:gemini-scripted", **settings})
+    meter = Meter(Budget(), lambda: 0.0)
+    return ModelClient(chosen, meter, MemoryTape(), sleep=sleep), meter
+
+
 def ask(
     monkeypatch: pytest.MonkeyPatch, *script: Behaviour, **settings: object
 ) -> tuple[Reply[str], Spent, int, list[float]]:
     """Return the reply to one question, what it cost, the requests it took and the waits between them."""
     slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
     with BadServer(*script) as server:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.root)
-        chosen = ModelSettings.model_validate({"model": "google:gemini-scripted", **settings})
-        meter = Meter(Budget(), lambda: 0.0)
-        reply = ModelClient(chosen, meter, MemoryTape(), sleep=sleep).ask_text("coder", "be brief", "hello")
+        client, meter = connect(server, monkeypatch, slept, **settings)
+        reply = client.ask_text("coder", "be brief", "hello")
         return reply, meter.spent, len(server.requests), slept
+
+
+@pytest.mark.parametrize(
+    ("mode", "bad", "good"),
+    [
+        ("prompted", generates("Tiling would help."), generates(f"Here:\n{GOOD}")),
+        ("tool", calls_a_tool({"skill": "tiling"}), calls_a_tool(IDEA.model_dump())),
+        ("native", generates('{"skill": "tiling"}'), generates(GOOD)),
+    ],
+)
+def test_a_structured_answer_is_asked_for_corrected_and_read(
+    mode: str, bad: Behaviour, good: Behaviour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BadServer(bad, good) as server:
+        client, meter = connect(server, monkeypatch, [], output_mode=mode)
+        reply = client.ask("planner", "You plan.", "The kernel is slow.", Idea)
+        first, second = server.requests
+    assert (reply.outcome, reply.value) == (CallOutcome.OK, IDEA)
+    assert "models/gemini-scripted:" in first.path and first.headers["x-goog-api-key"] == KEY
+    assert "The kernel is slow." in str(first.body["contents"]) and "You plan." in str(first.body)
+    config = first.body.get("generationConfig", {})
+    asked_for = {
+        "prompted": first.body["systemInstruction"],
+        "tool": first.body.get("tools"),
+        "native": config,
+    }
+    assert "'gain'" in str(asked_for[mode]) or '"gain"' in str(asked_for[mode]), (
+        "the schema is where it belongs"
+    )
+    assert [said["role"] for said in second.body["contents"]] == ["user", "model", "user"]
+    assert meter.spent == Spent(model_calls=2, tokens=46)
 
 
 def test_an_answer_with_its_thinking_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

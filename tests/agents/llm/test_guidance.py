@@ -191,6 +191,23 @@ def test_a_kernel_that_was_timed_in_turn_with_another_is_listed_with_that(situat
     assert "timed in turn" not in SECTIONS["timings"](PromptInput(replace(situation, run=(node,))))[0][1]
 
 
+def test_a_kernel_whose_minute_later_ones_show_to_be_disturbed_is_marked(situation: Situation) -> None:
+    """The first of a run has nothing before it that eager's time could be held against."""
+    quiet = fake_evaluation(BASE, TASK, 2.5)
+    (result,) = quiet.results
+    slow = result.baselines["eager"].model_copy(update={"median_ms": 16.0})
+    first = quiet.model_copy(update={"results": (result.model_copy(update={"baselines": {"eager": slow}}),)})
+    run = (Node(BASE, first, "base"), *situation.window)
+    ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run)))
+    marked, other = text.splitlines()[-2:]
+    assert "| verified, disturbed |" in marked and "| verified |" in other
+    assert "disturbed" not in SECTIONS["timings"](PromptInput(replace(situation, run=run[:1])))[0][1]
+    assert (
+        "disturbed"
+        not in SECTIONS["timings"](PromptInput(replace(situation, run=run, timings_only=True)))[0][1]
+    )
+
+
 def test_a_seed_is_listed_with_what_its_author_said_of_it(situation: Situation) -> None:
     seed = Candidate(source=with_approach("seed = 1\n", "two rows a step"))
     assert seed.id == Candidate(source="seed = 1\n").id, "what is judged does not change"

@@ -1,13 +1,13 @@
 """The kernels of a run as a prompt shows them: one table of all."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.sources import approach_of
 from kernelwright.agents.roles import Node
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.evaluation import Evaluation, WorkloadResult
+from kernelwright.core.evaluation import DRIFT, WorkloadResult
 
 MAX_ROWS = 40
 """Kernels in the table; our choice. Of more, the fastest half and the latest half are listed."""
@@ -55,6 +55,7 @@ def kernels_table(
     times = [f"{name} ({unit})" for name in workloads]
     is_compared = not timings_only and any(node.over_base is not None for node in kept)
     compared = ["timed in turn with another"] if is_compared else []
+    disturbed = set() if timings_only else _disturbed(nodes)
     codes = {} if timings_only else {node.candidate.id: _code(node) for node in kept}
     if is_analysed and base in codes:
         del codes[base]
@@ -63,7 +64,9 @@ def kernels_table(
     head += [*(["machine code"] if has_code else []), "last change"]
     rows = [head, ["---"] * len(head)]
     for node in kept:
-        row = _row(node, workloads, timings_only, is_base=node.candidate.id == base)
+        is_base = node.candidate.id == base
+        ended = _ended(node, disturbed, has_reason=not (timings_only or is_base))
+        row = _row(node, ended, workloads, timings_only=timings_only)
         row += [_compared(node)] if is_compared else []
         row += [codes.get(node.candidate.id, "its evidence") or "-"] if has_code else []
         rows.append([*row, _cell(_change(node.candidate))])
@@ -84,7 +87,26 @@ def _few(nodes: Sequence[Node]) -> Sequence[Node]:
     return [node for node in nodes if node.candidate.id in kept]
 
 
-def _row(node: Node, workloads: Sequence[str], timings_only: bool, *, is_base: bool) -> list[str]:
+def _disturbed(nodes: Sequence[Node]) -> set[str]:
+    """Return the kernels beside whose timing other work went on, as far as the run knows by now."""
+    least: dict[str, float] = {}
+    for node in nodes:
+        for workload, ms in _eager_ms(node):
+            least[workload] = min(least.get(workload, ms), ms)
+    return {
+        node.candidate.id
+        for node in nodes
+        if node.evaluation.is_disturbed or any(ms > DRIFT * least[name] for name, ms in _eager_ms(node))
+    }
+
+
+def _eager_ms(node: Node) -> Iterator[tuple[str, float]]:
+    for result in node.evaluation.results:
+        if (eager := result.baselines.get("eager")) is not None:
+            yield result.workload, eager.median_ms
+
+
+def _row(node: Node, ended: str, workloads: Sequence[str], *, timings_only: bool) -> list[str]:
     candidate, evaluation = node.candidate, node.evaluation
     times = {r.workload: _times(r, timings_only=timings_only) for r in evaluation.results}
     measured = (
@@ -93,7 +115,7 @@ def _row(node: Node, workloads: Sequence[str], timings_only: bool, *, is_base: b
     return [
         candidate.id,
         " ".join(candidate.parents) or "-",
-        _ended(evaluation, timings_only=timings_only, is_base=is_base),
+        ended,
         *(times.get(name, "-") for name in workloads),
         *measured,
     ]
@@ -121,11 +143,12 @@ def _compared(node: Node) -> str:
     return "-" if node.over_base is None else node.over_base.against(node.over_base.baseline)
 
 
-def _ended(evaluation: Evaluation, *, timings_only: bool, is_base: bool) -> str:
-    """Return the status, of a failing kernel with the reason."""
-    if evaluation.is_disturbed and not timings_only:
+def _ended(node: Node, disturbed: Collection[str], *, has_reason: bool) -> str:
+    """Return the status, of a failing kernel with the reason where there is room for one."""
+    evaluation = node.evaluation
+    if node.candidate.id in disturbed:
         return f"{evaluation.status}, disturbed"
-    is_told = evaluation.detail and not (evaluation.is_verified or timings_only or is_base)
+    is_told = has_reason and evaluation.detail and not evaluation.is_verified
     return f"{evaluation.status}: {_cell(evaluation.detail)}" if is_told else str(evaluation.status)
 
 
