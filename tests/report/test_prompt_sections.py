@@ -1,22 +1,26 @@
 """Requests to models by section, from what a run recorded of them."""
 
-import json
-
 from lab.sample_run import make_store
+from pydantic_ai.messages import ModelRequest, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
 
+from kernelwright.agents.llm.recorded import canonical
 from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.models import ModelSettings
 from kernelwright.report.html import render_page
-from kernelwright.report.prompt_sections import OTHER, RULES, prompt_tables, split
+from kernelwright.report.prompt_sections import OTHER, RULES, SCHEMAS, prompt_tables, split
 from kernelwright.report.story import tell
 
 USER = "Hello\n## The base, 0123abcd\n```python\n## no title\n```\n## The question\nFaster!\n"
 
 
-def call(role: str = "planner", user: str = USER, **more: object) -> ModelCall:
-    request = [{"parts": [{"content": "Rules.", "part_kind": "system-prompt"},
-                          {"content": user, "part_kind": "user-prompt"}]}]  # fmt: skip
-    told = {"key": "k", "role": role, "model": "openai:m", "request": json.dumps(request), "response": "[]",
+def call(role: str = "planner", user: str = USER, *, has_tools: bool = False, **more: object) -> ModelCall:
+    ask = ModelRequest(parts=[UserPromptPart(content=user)], instructions="Rules.")
+    tool = ToolDefinition(name="read_skill", parameters_json_schema={"type": "object"})
+    parameters = ModelRequestParameters(function_tools=[tool] if has_tools else [])
+    request = canonical(role, "m", [ask, ask] if has_tools else [ask], None, parameters)
+    told = {"key": "k", "role": role, "model": "openai:m", "request": request, "response": "[]",
             "outcome": CallOutcome.OK, "input_tokens": 1000, "output_tokens": 7}  # fmt: skip
     return ModelCall.model_validate({**told, **more})
 
@@ -35,6 +39,13 @@ def test_tokens_are_the_servers_shared_by_bytes() -> None:
     of_base = next(row for row in tables.sections if row.title == "The base")
     assert of_base.per_role == (first["The base"], None)
     assert abs(sum(row.share for row in tables.sections) - 1) < 1e-9
+
+
+def test_rules_count_once_and_what_is_sent_beside_messages_counts() -> None:
+    (plain,), (row,) = prompt_tables([call()]).calls, prompt_tables([call(has_tools=True)]).calls
+    told, with_tools = dict(plain.sections), dict(row.sections)
+    assert list(with_tools) == [*told, SCHEMAS]
+    assert abs(with_tools[RULES] / with_tools["The base"] - told[RULES] / told["The base"]) < 0.1
 
 
 def test_tools_and_requests_that_were_not_kept_have_no_sections() -> None:

@@ -29,7 +29,7 @@ class Candidate(Frozen):
     """Ids of the candidates this one was made from; empty for a seed."""
     plan: Plan = Plan()
     role: str = "user"
-    """Who wrote it: ``generator``, ``coder``, ``debugger`` or ``user``."""
+    """Who wrote it: ``generator``, ``coder``, ``debugger``, ``user``, or ``reference`` for a copy of that."""
     call: str = ""
     """Key of the model's answer that it stood in; several may stand in one. Empty where no model wrote it."""
     given_up: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)

@@ -9,7 +9,8 @@ from typing import Any
 
 from kernelwright.core.model_call import CallOutcome, ModelCall
 
-RULES, OTHER = "Rules and form of the answer", "Beside the sections"
+RULES, SCHEMAS = "Rules and form of the answer", "Tools and schemas of answers"
+OTHER = "Beside the sections"
 _TITLE = re.compile(r"## (\S.*)")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _ID = re.compile(r", [0-9a-f]{6,}\b")
@@ -85,7 +86,8 @@ def _texts(value: Any, who: str) -> Iterator[tuple[str, str]]:
             yield from _texts(item, who)
     elif isinstance(value, dict):
         who = str(value.get("role") or value.get("part_kind") or who)
-        for key in ("instructions", "parts", "messages", "content", "args", "text"):
+        yield from _texts(value.get("instructions"), "instructions")
+        for key in ("parts", "messages", "content", "args", "text"):
             yield from _texts(value.get(key), who)
 
 
@@ -96,11 +98,7 @@ def _section(title: str, by_role: Mapping[str, int], total: int, n_prompts: Mapp
 
 
 def _row(number: int, call: ModelCall) -> CallRow:
-    sections: dict[str, int] = defaultdict(int)
-    if call.tool is None and call.request:
-        for who, text in message_texts(call.request, "request"):
-            for title, part in [(RULES, text)] if who in _SYSTEM else split(text):
-                sections[title] += len(part.encode("utf-8", errors="replace"))
+    sections = _sizes(call.request) if call.tool is None and call.request else {}
     n_bytes = max(sum(sections.values()), 1)
     return CallRow(
         number=number,
@@ -113,6 +111,36 @@ def _row(number: int, call: ModelCall) -> CallRow:
         output_tokens=call.output_tokens,
         sections=tuple((t, round(call.input_tokens * size / n_bytes)) for t, size in sections.items()),
     )
+
+
+def _sizes(recorded: str) -> dict[str, int]:
+    """Return the bytes of each section of a request."""
+    sizes: dict[str, int] = defaultdict(int)
+    rules = set[str]()
+    for who, text in message_texts(recorded, "request"):
+        if who not in _SYSTEM:
+            for title, part in split(text):
+                sizes[title] += _bytes(part)
+        elif text not in rules:  # it stands in every message, and is sent once
+            rules.add(text)
+            sizes[RULES] += _bytes(text)
+    if schemas := _schemas(recorded):
+        sizes[SCHEMAS] = _bytes(schemas)
+    return sizes
+
+
+def _schemas(recorded: str) -> str:
+    """Return what the server is told beside messages: tools, and the form of a structured answer."""
+    try:
+        asked = json.loads(recorded)
+    except ValueError:
+        return ""
+    told = [asked.get(key) for key in ("tools", "output")] if isinstance(asked, dict) else []
+    return "".join(json.dumps(one, ensure_ascii=False) for one in told if one)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", errors="replace"))
 
 
 def split(text: str) -> Iterator[tuple[str, str]]:

@@ -35,15 +35,18 @@ REFERENCE, KERNEL = _EXAMPLE[0].text, unfold(_EXAMPLE[1].text)
 TASK = Task(name="relu_sum", source=REFERENCE)
 GPU_SKILLS = ("rows-per-block", "aligned-tail")
 SEED = Move(skill="fuse", text="1. one pass over `x`")
-BASE = Candidate(source=KERNEL, plan=Plan(moves=(SEED,)), role="generator")
+BASE = Candidate(source=KERNEL, plan=Plan(moves=(SEED,)), role="generator", call="1")
 FAILED = Move(skill="streaming-stores", text="1. store `out` around the caches", why="out is large")
 BROKEN = Candidate(
     source=KERNEL.replace("sum += v", "sum -= v"),
     parents=(BASE.id,),
     plan=BASE.plan.then(FAILED),
     role="coder",
+    call="2",
 )
-SIBLING = Candidate(source=KERNEL.replace("static const", "constexpr"), parents=(BASE.id,), role="coder")
+SIBLING = Candidate(
+    source=KERNEL.replace("static const", "constexpr"), parents=(BASE.id,), role="coder", call="3"
+)
 
 
 @pytest.fixture(scope="session")
@@ -168,7 +171,7 @@ def on_gpu(
     )
     file = prompting_of(target).file("example.md")
     kernel = unfold(find_blocks(file.read_text(encoding="utf-8"))[1].text)
-    base = Candidate(source=kernel, target=target, plan=Plan(moves=(SEED,)), role="generator")
+    base = Candidate(source=kernel, target=target, plan=Plan(moves=(SEED,)), role="generator", call="1")
     return replace(
         situation,
         problem=replace(problem, task=task, target=target, peaks=peaks, machine=machine),

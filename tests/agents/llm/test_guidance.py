@@ -191,6 +191,24 @@ def test_a_kernel_that_was_timed_in_turn_with_another_is_listed_with_that(situat
     assert "timed in turn" not in SECTIONS["timings"](PromptInput(replace(situation, run=(node,))))[0][1]
 
 
+def test_who_wrote_a_kernel_is_told_where_it_was_not_the_model(situation: Situation) -> None:
+    others = [Candidate(source=f"{role} = 1\n", role=role) for role in ("generator", "user", "reference")]
+    run = (*situation.window, *(Node(one, fake_evaluation(one, TASK, 2.0), "leader") for one in others))
+    ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=run)))
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("|")]
+    column = rows[0].index("written by")
+    assert [row[column] for row in rows[2:]] == ["you", "the expert", "the user", "the reference"]
+    titles = [title for title, _ in SECTIONS["others"](PromptInput(replace(situation, window=run)))]
+    assert [title.endswith(f"{others[0].id}, written by the expert") for title in titles] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    ((_, text),) = SECTIONS["timings"](PromptInput(replace(situation, run=situation.window)))
+    assert "written by" not in text, "where the model wrote all"
+
+
 def test_a_kernel_whose_minute_later_ones_show_to_be_disturbed_is_marked(situation: Situation) -> None:
     """The first of a run has nothing before it that eager's time could be held against."""
     quiet = fake_evaluation(BASE, TASK, 2.5)

@@ -30,7 +30,7 @@ class ExpertGenerator:
     def root(self, problem: Problem) -> Candidate:
         """Return the library calls as they are (see roles.Generator)."""
         plan = Plan(moves=(LIBRARY_MOVE,))
-        return self._workshop.candidate(problem, plan, parents=(), role="generator")
+        return self._workshop.candidate(problem, plan, parents=(), role="reference")
 
     def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
         """Return up to ``count`` seeds (see roles.Generator), none twice and none that the run has evaluated.

@@ -36,7 +36,7 @@ class ModelGenerator:
         if problem.task.artifact is not None:
             return self._expert.root(problem)
         source = renamed_reference(problem.task.source)
-        return Candidate(source=source, target=problem.target, role="generator")
+        return Candidate(source=source, target=problem.target, role="reference")
 
     def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
         """Return up to ``count`` usable seeds of as few calls as hold them (see several.gather)."""

@@ -13,7 +13,7 @@ from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.hardware import hardware_lines
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.proposals import without_repairs
-from kernelwright.agents.llm.run_table import kernels_table, run_table
+from kernelwright.agents.llm.run_table import author_of, kernels_table, run_table
 from kernelwright.agents.llm.tools import READ_SKILL
 from kernelwright.agents.llm.window import PromptWindow, Section, Slot
 from kernelwright.agents.roles import Analysis, Node
@@ -470,7 +470,9 @@ def _others(told: PromptInput) -> Texts:
 
 def _node_title(node: Node) -> str:
     relation = "the fastest" if node.relation == "leader" else node.relation
-    return f"Another kernel of this run ({relation}), {node.candidate.id}"
+    author = author_of(node.candidate)
+    written = f", written by {author}" if author in ("the expert", "the user") else ""
+    return f"Another kernel of this run ({relation}), {node.candidate.id}{written}"
 
 
 def _node_outcome(node: Node, timings_only: bool) -> str:

@@ -143,7 +143,7 @@ class RecordedModel(WrapperModel):
         line, choice = self._line, self._choice
         may_call = may_call or bool(model_request_parameters.output_tools)
         request = line.keys.scrub(
-            _canonical(self._role, choice.model, messages, model_settings, model_request_parameters)
+            canonical(self._role, choice.model, messages, model_settings, model_request_parameters)
         )
 
         async def send(key: str) -> Sent:
@@ -385,7 +385,7 @@ def _feedback(content: str | list[ErrorDetails]) -> str:
     return f"The answer does not conform to the schema: {complaints(content)}"
 
 
-def _canonical(
+def canonical(
     role: str,
     model: str,
     messages: list[ModelMessage],

@@ -24,6 +24,9 @@ CODE = {
 }
 """Facts of a kernel's machine code, and how a row tells them."""
 
+Column = tuple[str, Sequence[str]]
+"""Title and a cell for each kernel; an empty cell is shown as a dash."""
+
 
 def run_table(told: PromptInput) -> list[str]:
     """Return every kernel of the run as a table; where the run is not told, those whose source is shown."""
@@ -49,30 +52,28 @@ def kernels_table(
     kept = _few(nodes)
     if not kept:
         return []
-    workloads = list(dict.fromkeys(r.workload for node in nodes for r in node.evaluation.results))
-    measured = [] if timings_only else ["over eager [95 % interval]", "error used"]
-    unit = "ms" if timings_only else "ms; eager beside it"
-    times = [f"{name} ({unit})" for name in workloads]
-    is_compared = not timings_only and any(node.over_base is not None for node in kept)
-    compared = ["timed in turn with another"] if is_compared else []
-    disturbed = set() if timings_only else _disturbed(nodes)
-    codes = {} if timings_only else {node.candidate.id: _code(node) for node in kept}
-    if is_analysed and base in codes:
-        del codes[base]
-    has_code = any(codes.values())
-    head = ["id", "made from", "status", *times, *measured, *compared]
-    head += [*(["machine code"] if has_code else []), "last change"]
-    rows = [head, ["---"] * len(head)]
-    for node in kept:
-        is_base = node.candidate.id == base
-        ended = _ended(node, disturbed, has_reason=not (timings_only or is_base))
-        row = _row(node, ended, workloads, timings_only=timings_only)
-        row += [_compared(node)] if is_compared else []
-        row += [codes.get(node.candidate.id, "its evidence") or "-"] if has_code else []
-        rows.append([*row, _cell(_change(node.candidate))])
+    columns = [
+        ("id", [node.candidate.id for node in kept]),
+        ("made from", [" ".join(node.candidate.parents) for node in kept]),
+        *_authors(kept),
+        ("status", _ends(kept, _disturbed(nodes), timings_only=timings_only, base=base)),
+        *_times(kept, timings_only=timings_only),
+        *([] if timings_only else _measured(kept, base if is_analysed else None)),
+        ("last change", [_cell(_change(node.candidate)) for node in kept]),
+    ]
+    titles, cells = zip(*columns, strict=True)
+    rows = [titles, ["---"] * len(titles)]
+    rows += [[cell or "-" for cell in row] for row in zip(*cells, strict=True)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     left = len(nodes) - len(kept)
     return [table, *([f"{left} slower or older kernels are left out."] if left else [])]
+
+
+def author_of(candidate: Candidate) -> str:
+    """Return who wrote a kernel, as prompts say it."""
+    if candidate.call:
+        return "you"
+    return {"user": "the user", "reference": "the reference"}.get(candidate.role, "the expert")
 
 
 def _speedup(node: Node) -> float:
@@ -85,6 +86,26 @@ def _few(nodes: Sequence[Node]) -> Sequence[Node]:
     half = MAX_ROWS // 2
     kept = {n.candidate.id for n in (*sorted(nodes, key=_speedup, reverse=True)[:half], *nodes[-half:])}
     return [node for node in nodes if node.candidate.id in kept]
+
+
+def _authors(kept: Sequence[Node]) -> list[Column]:
+    """Return who wrote which, where it was not the model alone."""
+    found = [author_of(node.candidate) for node in kept]
+    return [("written by", found)] if {"the expert", "the user"} & set(found) else []
+
+
+def _ends(
+    kept: Sequence[Node], disturbed: Collection[str], *, timings_only: bool, base: str | None
+) -> list[str]:
+    """Return the status of each, of a failing kernel with the reason where no section of its own has it."""
+    ends = []
+    for node in kept:
+        evaluation, is_base = node.evaluation, node.candidate.id == base
+        is_told = evaluation.detail and not (evaluation.is_verified or timings_only or is_base)
+        said = f"{evaluation.status}: {_cell(evaluation.detail)}" if is_told else str(evaluation.status)
+        is_marked = node.candidate.id in disturbed and not timings_only
+        ends.append(f"{evaluation.status}, disturbed" if is_marked else said)
+    return ends
 
 
 def _disturbed(nodes: Sequence[Node]) -> set[str]:
@@ -106,18 +127,29 @@ def _eager_ms(node: Node) -> Iterator[tuple[str, float]]:
             yield result.workload, eager.median_ms
 
 
-def _row(node: Node, ended: str, workloads: Sequence[str], *, timings_only: bool) -> list[str]:
-    candidate, evaluation = node.candidate, node.evaluation
-    times = {r.workload: _times(r, timings_only=timings_only) for r in evaluation.results}
-    measured = (
-        [] if timings_only else [showing.intervals(evaluation) or "-", showing.error_used(evaluation) or "-"]
-    )
+def _times(kept: Sequence[Node], *, timings_only: bool) -> list[Column]:
+    """Return milliseconds, and eager's in the same minute: those of two minutes do not compare."""
+    unit = "ms" if timings_only else "ms; eager beside it"
+    found = [{r.workload: _time(r, timings_only) for r in node.evaluation.results} for node in kept]
+    workloads = dict.fromkeys(name for times in found for name in times)
+    return [(f"{name} ({unit})", [times.get(name, "") for times in found]) for name in workloads]
+
+
+def _time(result: WorkloadResult, timings_only: bool) -> str:
+    own, eager = showing.number(result.candidate.median_ms), result.baselines.get("eager")
+    return own if eager is None or timings_only else f"{own}; {showing.number(eager.median_ms)}"
+
+
+def _measured(kept: Sequence[Node], analysed: str | None) -> list[Column]:
+    """Return what only some recipes may see; columns in which nothing is known are left out."""
+    compared = [node.over_base.against(node.over_base.baseline) if node.over_base else "" for node in kept]
+    codes = [_code(node) if node.candidate.id != analysed else "its evidence" for node in kept]
+    has_code = any(code not in ("", "its evidence") for code in codes)
     return [
-        candidate.id,
-        " ".join(candidate.parents) or "-",
-        ended,
-        *(times.get(name, "-") for name in workloads),
-        *measured,
+        ("over eager [95 % interval]", [showing.intervals(node.evaluation) for node in kept]),
+        ("error used", [showing.error_used(node.evaluation) for node in kept]),
+        *([("timed in turn with another", compared)] if any(compared) else []),
+        *([("machine code", codes)] if has_code else []),
     ]
 
 
@@ -137,25 +169,6 @@ def _code(node: Node) -> str:
     facts = node.evaluation.facts
     known = ((words, facts.get(name)) for name, words in CODE.items())
     return ", ".join(words.format(showing.number(fact)) for words, fact in known if fact is not None)
-
-
-def _compared(node: Node) -> str:
-    return "-" if node.over_base is None else node.over_base.against(node.over_base.baseline)
-
-
-def _ended(node: Node, disturbed: Collection[str], *, has_reason: bool) -> str:
-    """Return the status, of a failing kernel with the reason where there is room for one."""
-    evaluation = node.evaluation
-    if node.candidate.id in disturbed:
-        return f"{evaluation.status}, disturbed"
-    is_told = has_reason and evaluation.detail and not evaluation.is_verified
-    return f"{evaluation.status}: {_cell(evaluation.detail)}" if is_told else str(evaluation.status)
-
-
-def _times(result: WorkloadResult, *, timings_only: bool) -> str:
-    """Return milliseconds, and eager's in the same minute: those of two minutes do not compare."""
-    own, eager = showing.number(result.candidate.median_ms), result.baselines.get("eager")
-    return own if eager is None or timings_only else f"{own}; {showing.number(eager.median_ms)}"
 
 
 def _cell(text: str) -> str:
