@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from hypothesis import settings
 
 OF_THE_SHELL = (
     "KERNELWRIGHT_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCHINDUCTOR_", "PYTORCH_", "XDG_",
@@ -38,6 +39,8 @@ def pytest_configure() -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    settings.register_profile("busy machine", deadline=None)  # no test is about seconds
+    settings.load_profile("busy machine")
 
 
 @pytest.hookimpl(tryfirst=True)

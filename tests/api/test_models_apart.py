@@ -17,6 +17,7 @@ from kernelwright.api import OptimizeResult, models_apart, workers
 from kernelwright.cli import main as command_line
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import LoweringError, MachineError, TaskError, UserError
+from kernelwright.core.evaluation import Speedup
 from kernelwright.core.events import CandidateEvaluated, Event
 from kernelwright.remote.fleet.fleet import Fleet
 from kernelwright.remote.fleet.records import WorkerOrder
@@ -218,6 +219,18 @@ def test_where_torch_compile_is_faster_the_model_stays_as_it_is(
     assert any("torch.compile of the whole model is faster" in line for line in verdict.lines)
     with pytest.raises(UserError, match="unchanged"):
         result.save(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("here", [0.9, 1.2], ids=["slower than the original", "slower than torch.compile"])
+def test_a_model_that_its_own_python_makes_slow_is_not_delivered_eager(
+    here: float, referee: Generous, settings: Settings
+) -> None:
+    referee.here = Speedup(baseline="eager", ratio=here, low=0.98 * here, high=1.02 * here)
+    result = optimised(settings)
+    assert result.apart is not None
+    eager = [way for way in result.apart.compositions if way.here is not None]
+    assert eager and all(way.here == referee.here for way in eager)
+    assert result.composition is None or result.composition.is_compiled
 
 
 def test_where_kernels_lose_to_torch_compile_the_model_is_delivered_compiled(

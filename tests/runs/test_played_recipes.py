@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agents.roles import Choice, Situation
+from kernelwright.agents.roles import Choice, Design, Node, Situation
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UnusableAnswer
 from kernelwright.core.evaluation import Status
 from kernelwright.core.events import CandidateEvaluated, Event, MoveChosen, StepStarted
-from kernelwright.core.plan import Move
+from kernelwright.core.plan import Move, Plan
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
 from kernelwright.methods import recipes
@@ -145,11 +145,65 @@ def test_a_team_without_moves_ends_the_search_early_and_says_so(name: str, tmp_p
     assert game.outcome.winner is not None and game.outcome.winner.source == "a"
 
 
+class Watching(Team):
+    """Notes who was not shown the fastest kernel of the run, as the base or beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.blind: list[str] = []
+
+    def _look(self, who: str, situation: Situation) -> None:
+        if situation.base is None or not situation.run:
+            return
+        self.asked.append(who)
+        shown = (situation.base, *situation.window)
+        if max(map(_speedup, shown)) < max(map(_speedup, situation.run)):
+            self.blind.append(who)
+
+    def plan(self, situation: Situation) -> Choice | None:
+        self._look("planner", situation)
+        return super().plan(situation)
+
+    def write(self, situation: Situation, choice: Choice) -> Candidate:
+        self._look("coder", situation)
+        return super().write(situation, choice)
+
+    def rewrite(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
+        self._look("coder", situation)
+        return super().rewrite(situation, count)
+
+    def translate(self, situation: Situation, plan: Plan) -> Candidate:
+        self._look("coder", situation)
+        return super().translate(situation, plan)
+
+    def design(self, situation: Situation, avenues: int, experiments: int) -> Design:
+        self._look("designer", situation)
+        return super().design(situation, avenues, experiments)
+
+    def repair(self, situation: Situation, tried: tuple[str, ...]) -> tuple[Candidate, Move] | None:
+        self._look("debugger", situation)
+        return super().repair(situation, tried)
+
+
+def _speedup(node: Node) -> float:
+    return node.evaluation.geomean_speedup() or 0.0
+
+
+@pytest.mark.parametrize(
+    "name", ["kernelwright", "kernelskill", "stark", "stark-no-plan", "scientist", "cupilot", "fsr", "refine"]
+)
+def test_whoever_plans_or_writes_sees_the_fastest_kernel(name: str, tmp_path: Path) -> None:
+    team = Watching()
+    played(tmp_path, name, team, evaluations=24)
+    assert team.asked and not team.blind
+
+
 def test_starks_agents_are_shown_their_windows_and_asked_for_anchors(tmp_path: Path) -> None:
     team = Team()
     played(tmp_path, "stark", team)
     shown = {node.relation for situation, _ in team.coded for node in situation.window}
-    assert shown <= {"root", "child", "nephew"} and {"root", "child"} <= shown
+    assert shown <= {"root", "child", "nephew", "leader"} and {"root", "child"} <= shown
     assert all(situation.wants_anchors for situation, _ in team.coded)
 
 

@@ -38,15 +38,16 @@ FAILED = Evaluation(candidate_id="c", task_id="t", stage=Stage.VERIFY, status=St
 class Measured(SessionAround):
     """A session whose verdicts are given; it is its own evaluator. A stub."""
 
-    def __init__(self, *verdicts: Evaluation) -> None:
+    def __init__(self, *verdicts: Evaluation, before_ms: float | None = None) -> None:
         self._left: Iterator[Evaluation] = iter(verdicts)
+        self._before = {} if before_ms is None else {"w": before_ms}
 
     def open(self, task: Task) -> "Measured":
         return self
 
     @property
     def baseline_ms(self) -> Mapping[str, float]:
-        return {}
+        return self._before
 
     def evaluate(self, candidate: Candidate, **how: Any) -> Evaluation:
         return next(self._left)
@@ -82,6 +83,19 @@ def test_a_minute_in_which_eager_is_slow_is_measured_again_although_the_interval
     assert session.evaluate(CANDIDATE) is quiet
     kept = session.evaluate(CANDIDATE)
     assert kept.results == again.results and not kept.is_disturbed and AGAIN in kept.notes
+
+
+def test_the_first_is_measured_again_where_eager_was_faster_before_the_search() -> None:
+    slow, again = at_eager_ms(1.6), at_eager_ms(1.0)
+    session = Steady(Measured(slow, again, at_eager_ms(1.4), before_ms=1.0)).open(TASK)
+    kept = session.evaluate(CANDIDATE)
+    assert kept.results == again.results and not kept.is_disturbed and AGAIN in kept.notes
+    assert AGAIN not in session.evaluate(CANDIDATE).notes
+
+
+def test_where_eager_is_always_slower_than_alone_the_first_is_not_marked() -> None:
+    session = Steady(Measured(at_eager_ms(1.6), at_eager_ms(1.6), before_ms=1.0)).open(TASK)
+    assert not session.evaluate(CANDIDATE).is_disturbed
 
 
 def test_what_stays_disturbed_is_marked_so() -> None:

@@ -37,15 +37,16 @@ def test_the_plan_agent_sees_root_children_and_leaders() -> None:
 
 def test_the_code_agent_sees_root_children_and_the_children_of_siblings() -> None:
     assert CODE_WINDOW.of(VIEW, "i") == (("root", "root"), ("child", "child"), ("nephew", "nephew"))
+    assert CODE_WINDOW.of(VIEW, "far") == (("root", "root"), ("nephew", "leader")), "the fastest is a parent"
 
 
 def test_the_debug_agent_sees_root_and_siblings() -> None:
-    assert DEBUG_WINDOW.of(VIEW, "i") == (("root", "root"), ("sibling", "sibling"))
+    assert DEBUG_WINDOW.of(VIEW, "i") == (("root", "root"), ("sibling", "sibling"), ("nephew", "leader"))
 
 
 def test_the_base_itself_is_not_in_its_window_and_the_root_has_no_kin() -> None:
-    assert DEBUG_WINDOW.of(VIEW, "root") == ()
-    assert [name for name, _ in CODE_WINDOW.of(VIEW, "root")] == ["i", "sibling"]
+    assert DEBUG_WINDOW.of(VIEW, "root") == (("nephew", "leader"),)
+    assert [name for name, _ in CODE_WINDOW.of(VIEW, "root")] == ["i", "sibling", "nephew"]
 
 
 def test_a_node_is_shown_once_under_its_first_relation() -> None:

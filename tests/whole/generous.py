@@ -6,7 +6,7 @@ from typing import Self
 
 from torch import nn
 
-from kernelwright.api import playing, starting
+from kernelwright.api import models_apart, playing, starting
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Speedup
 from kernelwright.core.machine import Machine
@@ -29,6 +29,7 @@ class Generous:
 
     def __init__(self, over_compile: float = 1.5) -> None:
         self.over_compile = self.over_compile_alone = over_compile
+        self.here = Speedup(baseline="eager", ratio=1.8, low=1.7, high=1.9)
         self.judged: list[str] = []
         self.task: Task | None = None
         self.baseline_ms: Mapping[str, float] = {"default": 10.0}
@@ -82,4 +83,5 @@ def stand_in(put: Callable[[object, str, object], None]) -> Generous:
     put(playing, "open_referee", lambda *args, **named: made)
     put(starting, "machine_for", lambda *args: Machine(cores=2, peaks=PEAKS))
     put(profiling, "_time", times_by_size)
+    put(models_apart, "timed_in_turn", lambda *args: made.here)
     return made

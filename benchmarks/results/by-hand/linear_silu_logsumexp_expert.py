@@ -7,7 +7,6 @@ Steps:
 
 Plan:
   1. onednn-matmul: addmm multiplies 512x768 by 768x1024 in float32: oneDNN may beat the BLAS
-  2. unroll-accumulators: 2 vectors in flight over a row of 1024 (answers the bottleneck compute)
 """
 
 import ctypes
@@ -122,11 +121,11 @@ template <class T, int N> static inline T lanes_max(const T (&lane)[N]) {
 // sigmoid -> mul -> amax -> abs -> eq -> scalar_tensor -> ... -> sub -> exp -> sum -> log -> add
 static inline void r_add_point(const float* __restrict onednn_matmul, float* __restrict add, int i0) {
   alignas(64) float kept[1024];
-  float amax_lanes[64];
-  for (int l = 0; l < 64; ++l) amax_lanes[l] = -INF;
-  for (int r0_block = 0; r0_block < 1024; r0_block += 64) {
+  float amax_lanes[32];
+  for (int l = 0; l < 32; ++l) amax_lanes[l] = -INF;
+  for (int r0_block = 0; r0_block < 1024; r0_block += 32) {
 #pragma omp simd
-    for (int l = 0; l < 64; ++l) {
+    for (int l = 0; l < 32; ++l) {
       const int r0 = r0_block + l;
       const float onednn_matmul_at = onednn_matmul[i0 * 1024 + r0];
       kept[r0] = onednn_matmul_at * vsigmoid(onednn_matmul_at);
@@ -134,12 +133,12 @@ static inline void r_add_point(const float* __restrict onednn_matmul, float* __r
     }
   }
   const float amax = lanes_max(amax_lanes);
-  float sum_1_lanes[64] = {};
+  float sum_1_lanes[32] = {};
   const float where_at = (vabs(amax) == INF) ? 0.0f : amax;
-  for (int r0_block_2 = 0; r0_block_2 < 1024; r0_block_2 += 64) {
-    for (int q = 0; q < 64; q += 16) __builtin_prefetch(&onednn_matmul[i0 * 1024 + r0_block_2 + 1024] + q, 0, 3);
+  for (int r0_block_2 = 0; r0_block_2 < 1024; r0_block_2 += 32) {
+    for (int q = 0; q < 32; q += 16) __builtin_prefetch(&onednn_matmul[i0 * 1024 + r0_block_2 + 1024] + q, 0, 3);
 #pragma omp simd
-    for (int l = 0; l < 64; ++l) {
+    for (int l = 0; l < 32; ++l) {
       const int r0 = r0_block_2 + l;
       sum_1_lanes[l] += vexp(kept[r0] - where_at);
     }
@@ -267,6 +266,29 @@ def _misfit(name, found, wanted):
     words = f"{name} is {_told(found)}; this kernel was made for {wanted}"
     return ValueError(f"{words}: convert or load the weights anew, or use the original module")
 
+class _Marked(torch.autograd.Function):
+    """Results that want gradients, as the original's do, and say that there are none when asked for them."""
+
+    @staticmethod
+    def forward(ctx, weight, found):
+        apart = [out.detach() for out in found]  # one may be an argument
+        return apart[0] if len(apart) == 1 else tuple(apart)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError("this kernel has no gradients: call it under torch.no_grad(), or train the original module")
+
+
+def _marked(weights, found):
+    """Return a kernel's results where gradients are on: cut off, they would train all but its weights."""
+    weight = next((weight for weight in weights if weight.requires_grad), None)
+    if weight is None:
+        return found
+    if isinstance(found, torch.Tensor):
+        return _Marked.apply(weight, [found])
+    marked = _Marked.apply(weight, list(found))
+    return type(found)([marked] if isinstance(marked, torch.Tensor) else marked)
+
 def onednn_matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """Return ``a @ b + bias`` for float32 matrices by oneDNN instead of torch's default BLAS."""
     product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
@@ -287,6 +309,10 @@ class ModelNew(nn.Module):
             raise RuntimeError("this kernel has no gradients: call it under torch.no_grad(), or train the original module")
         if _is_watched():
             raise RuntimeError("a kernel file cannot be traced or transformed: use the original module for torch.jit.trace, make_fx, torch.func, forward-mode gradients and modes that watch operators")
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                found = self.forward(x)
+            return _marked(self.parameters(), found)
         if type(x) in _PLAIN and x.shape == (512, 768) and x.dtype is torch.float32 and x.is_cpu:
             with torch.no_grad(), torch._C._DisableAutocast():
                 return self._forward_default(x)

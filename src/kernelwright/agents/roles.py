@@ -42,7 +42,7 @@ class Node:
     evaluation: Evaluation
     relation: str
     """To the base: ``base``, ``reference``, ``root``, ``child``, ``sibling``, ``nephew``, ``leader``,
-    ``member`` (of a population)."""
+    ``other parent`` (of what is to be written), ``member`` (of a population)."""
     closing: ClosedParameters | None = None
     """How what it left open was closed; None where it left nothing open."""
     over_base: Speedup | None = None

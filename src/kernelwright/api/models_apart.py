@@ -16,6 +16,7 @@ from kernelwright.core.blocks import BlockShare, Composition
 from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CaptureError, LoweringError, MachineError, TaskError
+from kernelwright.core.evaluation import Speedup
 from kernelwright.core.events import Event, ModelProfiled, ModelTakenApart
 from kernelwright.core.places import AsSaved
 from kernelwright.core.request import RunRequest
@@ -28,6 +29,7 @@ from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.places import save_task
 from kernelwright.whole.blocks import find_blocks
 from kernelwright.whole.composing import compositions
+from kernelwright.whole.own_process import timed_in_turn
 from kernelwright.whole.patching import make_kernels, patch
 from kernelwright.whole.printing import print_model
 from kernelwright.whole.profiling import TimeProfile, examples, profile
@@ -231,7 +233,12 @@ def _compose(model: _Model, blocks: list[BlockShare]) -> tuple[ModelTakenApart, 
         apart = apart.model_copy(update={"after_ms": after.total_ms, "blocks": timed})
     made = _printed_ways(model, blocks, kernels, first)
     ways = tuple(
-        Composition(candidate=candidate.id, kinds=kinds, is_compiled=is_compiled)
+        Composition(
+            candidate=candidate.id,
+            kinds=kinds,
+            is_compiled=is_compiled,
+            here=None if is_compiled else _timed_here(model, kernels, kinds),
+        )
         for (kinds, is_compiled), candidate in made.items()
     )
     return apart.model_copy(update={"compositions": ways}), list(made.values())
@@ -314,6 +321,18 @@ def _after(model: _Model, kernels: Mapping[int, Mapping[str, VerifiedKernel]]) -
     by_path = {path: kernel for made in kernels.values() for path, kernel in made.items()}
     own, _ = original_of(model.begun.spec.task, model.original)
     return profile(patch(own, by_path), model.calls, only=frozenset(by_path))
+
+
+def _timed_here(
+    model: _Model, kernels: Mapping[int, Mapping[str, VerifiedKernel]], kinds: tuple[int, ...]
+) -> Speedup | None:
+    """Return the patched model's speedup in this process; None where the kernels are for another machine."""
+    if model.begun.spec.machine.is_elsewhere:
+        return None
+    by_path = {path: kernel for kind in kinds for path, kernel in kernels[kind].items()}
+    own, _ = original_of(model.begun.spec.task, model.original)
+    model.tell(f"{model.begun.spec.task.name}: timing it with {len(kinds)} kernels beside the original")
+    return timed_in_turn(model.original, patch(own, by_path), model.calls)
 
 
 @contextmanager

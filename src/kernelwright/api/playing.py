@@ -141,7 +141,7 @@ def put_together(
             assemble=lambda meter, own: Crew(find_team("expert")),
             policy=ComposeOnce(apart),
             pipelines={COMPOSE: Compose(tuple(candidates), apart)},
-            accepts=is_delivered,
+            accepts=partial(is_delivered, ways=apart.compositions),
             last_resort=tuple(way.candidate for way in apart.compositions if not way.kinds),
             prepare=_prepare_whole,
             has_long_term=False,

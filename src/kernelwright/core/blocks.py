@@ -1,5 +1,6 @@
 """A model taken apart: where its time goes by kinds of blocks, and how it was put together again."""
 
+from kernelwright.core.evaluation import Speedup
 from kernelwright.core.frozen import Frozen
 
 
@@ -44,6 +45,8 @@ class Composition(Frozen):
     """Which kinds of blocks have their kernels, by position."""
     is_compiled: bool = False
     """torch.compile took in what lies around the kernels."""
+    here: Speedup | None = None
+    """Of the patched model over the original, in turn in the process that asked; None: not timed there."""
 
     @property
     def words(self) -> str:

@@ -80,6 +80,11 @@ class Meter:
         if used_up is not None:
             raise BudgetUsedUp(used_up)
 
+    def has_calls(self, count: int) -> bool:
+        """Tell whether so many requests to models are left."""
+        granted = self.budget.model_calls
+        return granted is None or granted - self._spent.model_calls >= count
+
     @property
     def left_s(self) -> float | None:
         """Seconds that are left, reserved ones included; None where the budget does not limit them."""

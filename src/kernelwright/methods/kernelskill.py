@@ -18,7 +18,7 @@ from kernelwright.runs.steps.mending import Mend
 from kernelwright.runs.steps.one_move import OneMove
 from kernelwright.runs.steps.seeding import Seeds
 from kernelwright.runs.view import RunView, Selection, stop
-from kernelwright.runs.windows import NodeWindow
+from kernelwright.runs.windows import FASTEST
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,8 @@ class KernelSkillPolicy:
         return stop("every move that applies to the fastest candidate was tried")
 
 
-INCUMBENT = NodeWindow(("leaders",), n_leaders=1)
-"""Planner, Coder and Debugger also see the fastest kernel, where the base or the failing one is another;
-ours."""
-ROUND = OneMove(INCUMBENT, INCUMBENT)
-PIPELINES: dict[StepMode, StepKind] = {"seed": Seeds(), "optimize": ROUND, "repair": Mend(INCUMBENT)}
+ROUND = OneMove(FASTEST, FASTEST)
+PIPELINES: dict[StepMode, StepKind] = {"seed": Seeds(), "optimize": ROUND, "repair": Mend(FASTEST)}
 
 KERNELSKILL = Recipe(
     name="kernelskill",

@@ -143,10 +143,10 @@ def opening_of(view: RunView, attempts: int) -> Selection | None:
 
 PLAN_WINDOW = NodeWindow(("root", "children", "leaders"), n_leaders=5)
 """Source: the paper, ``W_plan(i) = {i, root} + D(i) + Top-r(C)``; r is not known, 5 is ours."""
-CODE_WINDOW = NodeWindow(("root", "children", "nephews"))
-"""Source: the paper, ``W_code(i) = {i, root} + D(i) + {j : p(j) in S(i)}``."""
-DEBUG_WINDOW = NodeWindow(("root", "siblings"))
-"""Source: the paper, ``W_debug(i) = {i, root} + S(i)``."""
+CODE_WINDOW = NodeWindow(("root", "children", "nephews", "leaders"), n_leaders=1)
+"""Source: the paper, ``W_code(i) = {i, root} + D(i) + {j : p(j) in S(i)}``; the fastest kernel is ours."""
+DEBUG_WINDOW = NodeWindow(("root", "siblings", "leaders"), n_leaders=1)
+"""Source: the paper, ``W_debug(i) = {i, root} + S(i)``; the fastest kernel is ours."""
 
 PIPELINES: dict[StepMode, StepKind] = {
     "root": Root(),

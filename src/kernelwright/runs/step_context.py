@@ -47,7 +47,7 @@ from kernelwright.runs.journal import Journal
 from kernelwright.runs.knowledge import Knowledge
 from kernelwright.runs.state import LoopState
 from kernelwright.runs.view import Attempt, SearchPolicy, Selection
-from kernelwright.runs.windows import NodeWindow
+from kernelwright.runs.windows import FASTEST, NodeWindow
 
 NO_WINDOW = NodeWindow()
 
@@ -102,9 +102,7 @@ class StepContext:
 
         An answer that nobody can be paid to carry out is worth nothing.
         """
-        granted = self.meter.budget.model_calls
-        needed = sum(self.team.calls.get(seat, 0) for seat in seats)
-        if granted is not None and granted - self.meter.spent.model_calls < needed:
+        if not self.meter.has_calls(sum(self.team.calls.get(seat, 0) for seat in seats)):
             raise BudgetUsedUp("model_calls")
 
     def node(self, candidate_id: str, relation: str = "base") -> Node:
@@ -153,8 +151,15 @@ class StepContext:
         )
 
     def refreshed(self, situation: Situation) -> Situation:
-        """Return a situation with the kernels that were judged since it was made."""
-        return replace(situation, run=self._judged())
+        """Return a situation with the kernels that were judged since it was made, and the fastest of them.
+
+        Whoever plans or writes sees the fastest beside the base and what the window has; ours.
+        """
+        shown = [node for node in situation.window if node.relation != "leader"]
+        known = {node.candidate.id for node in shown}
+        base_id = situation.base.candidate.id if situation.base is not None else None
+        shown += [node for node in self.window(base_id, FASTEST) if node.candidate.id not in known]
+        return replace(situation, run=self._judged(), window=tuple(shown))
 
     def _judged(self) -> tuple[Node, ...]:
         return tuple(self.node(attempt.candidate, "member") for attempt in self.state.attempts)

@@ -43,6 +43,9 @@ class NodeWindow:
         return tuple(a.candidate for a in related)
 
 
+FASTEST = NodeWindow(("leaders",), n_leaders=1)
+"""The fastest kernel, where the base is another; ours: whoever plans or writes sees it."""
+
 SINGULAR: dict[Relation, str] = {
     "root": "root",
     "children": "child",

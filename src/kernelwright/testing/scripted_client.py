@@ -65,7 +65,13 @@ class ScriptedClient:
         self.early += questions
 
     def ask(
-        self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None
+        self,
+        role: str,
+        system: str,
+        user: str,
+        output: type[T],
+        tools: OfferedTools | None = None,
+        followers: int = 0,
     ) -> Reply[T]:
         """Return the role's next answer, validated; one that fails is INVALID_OUTPUT."""
         answer = self._next(role, system, user)
@@ -78,6 +84,10 @@ class ScriptedClient:
             detail = f"{error.error_count()} errors"
             return self._reply(role, Reply(CallOutcome.INVALID_OUTPUT, None, str(answer), detail))
         return self._reply(role, Reply(CallOutcome.OK, value, str(answer)))
+
+    def can_pay(self, requests: int) -> bool:
+        """Say yes: scripts cost nothing."""
+        return True
 
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
         """Remember it."""

@@ -101,7 +101,7 @@ def examples(model: nn.Module, calls: Sequence[ExampleCall], path: str) -> list[
 
         handle = model.get_submodule(path).register_forward_pre_hook(keep, with_kwargs=True)
         try:
-            _call(model, call)
+            call_once(model, call)
         finally:
             handle.remove()
         args, kwargs = kept[0]
@@ -109,7 +109,8 @@ def examples(model: nn.Module, calls: Sequence[ExampleCall], path: str) -> list[
     return found
 
 
-def _call(model: nn.Module, call: ExampleCall) -> None:
+def call_once(model: nn.Module, call: ExampleCall) -> None:
+    """Call a model on an example without gradients; raises TaskError where it cannot be called so."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             model(*call.args, **call.kwargs)
@@ -145,7 +146,7 @@ def _look(model: nn.Module, calls: Sequence[ExampleCall], names: dict[int, str])
 
     with _hooked(model, names, before, after):
         for number, call in enumerate(calls):  # noqa: B007  # `before` reads it
-            _call(model, call)
+            call_once(model, call)
     return seen
 
 
@@ -236,7 +237,7 @@ def _time(model: nn.Module, calls: Sequence[ExampleCall], names: dict[int, str])
     with _hooked(model, names, before, after):
         start = time.perf_counter()
         for call in calls:
-            _call(model, call)
+            call_once(model, call)
         return 1e3 * (time.perf_counter() - start), dict(times)
 
 

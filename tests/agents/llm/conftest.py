@@ -1,15 +1,17 @@
 """One made-up situation that every prompt is rendered for. No figure here was measured."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from kernelwright.agents.llm.answers import find_blocks
 from kernelwright.agents.llm.prompts import prompting_of
 from kernelwright.agents.llm.sources import unfold
+from kernelwright.agents.llm.tools import OfferedTools, Tool
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Analysis, Node, Situation
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UserError
 from kernelwright.core.evaluation import Evaluation, Stage, Status
 from kernelwright.core.evidence import Bottleneck, Diagnosis, Evidence, Headroom, Reason
 from kernelwright.core.learned import ArchivedPlan, Finding
@@ -182,3 +184,37 @@ def on_gpu(
         archive=(),
         memory=ShortTermMemory(),
     )
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A stub's arguments."""
+
+    stone: str
+    times: int = 1
+
+
+class Scale:
+    """A stub of a tool, which counts how often it is carried out."""
+
+    def __init__(self) -> None:
+        self.carried: list[Weighed] = []
+
+    def weigh(self, situation: Situation, asked: Weighed) -> str:
+        self.carried.append(asked)
+        if asked.stone == "none":
+            raise UserError("there is no such stone")
+        if asked.stone == "endless":
+            return "heavy " * 20_000
+        return f"{asked.stone} weighs {17 * asked.times} g (weighing {len(self.carried)})"
+
+
+@pytest.fixture
+def scale() -> Scale:
+    return Scale()
+
+
+@pytest.fixture
+def offered(situation: Situation, scale: Scale) -> OfferedTools:
+    tool = Tool("weigh", "Weigh a stone.", Weighed, scale.weigh)
+    return OfferedTools((tool,), situation, most_calls=2)

@@ -19,7 +19,7 @@ from kernelwright.agents.llm.tape import MemoryTape
 from kernelwright.agents.llm.window import WINDOWS, estimate_tokens
 from kernelwright.agents.roles import Situation
 from kernelwright.core.budget import Budget, Meter
-from kernelwright.core.errors import BudgetUsedUp, UserError
+from kernelwright.core.errors import BudgetUsedUp, UnusableAnswer, UserError
 from kernelwright.core.model_call import CallOutcome
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.skill import Skill
@@ -59,6 +59,24 @@ def test_a_question_keeps_to_its_window_with_its_schema(
             asker.structured(name, told, STRUCTURED[name], taken, **FACTS[name])
         (request,) = server.requests
     assert sent_tokens(request) <= WINDOWS[name].budget_tokens
+
+
+@pytest.mark.parametrize("said", [PROSE, GOOD], ids=["no JSON", "a plan that is refused"])
+@pytest.mark.parametrize(("granted", "n_asked"), [(2, 1), (3, 2)])
+def test_no_answer_is_asked_for_that_nobody_could_be_paid_to_carry_out(
+    said: str, granted: int, n_asked: int, situation: Situation, skills: dict[str, Skill]
+) -> None:
+    def refuse(value: Any) -> Judged[Any]:
+        return Judged(CallOutcome.INVALID_OUTPUT, detail="tried already")
+
+    with BadServer(says(said)) as server:
+        meter = Meter(Budget(model_calls=granted), lambda: 0.0)
+        client = ModelClient(settings_for(server), meter, MemoryTape(), sleep=no_sleep)
+        asker = Asker(client, "planner", skills, followers=1)
+        with pytest.raises(UnusableAnswer):
+            told = PromptInput(situation, skills)
+            asker.structured("planner", told, ProposedMove, refuse, **FACTS["planner"])
+        assert len(server.requests) == n_asked
 
 
 @pytest.mark.parametrize("context", [None, 12_000, 5_000])

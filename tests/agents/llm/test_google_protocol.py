@@ -1,12 +1,16 @@
 """Google's protocol over a real local server, which is a stub: the same outcomes at the same bounded cost."""
 
+import json
+
 import pytest
-from lab.servers.bad_server import BadServer, Behaviour, hangs, resets, sends
+from lab.servers.bad_server import BadServer, Behaviour, Exchange, hangs, resets, sends
 from pydantic import BaseModel
+from tests.agents.llm.conftest import Scale
 
 from kernelwright.agents.llm.client import Reply
 from kernelwright.agents.llm.model_client import ModelClient
 from kernelwright.agents.llm.tape import MemoryTape
+from kernelwright.agents.llm.tools import OfferedTools
 from kernelwright.core.budget import Budget, Meter, Spent
 from kernelwright.core.errors import ModelUnavailable
 from kernelwright.core.model_call import CallOutcome
@@ -33,15 +37,33 @@ def generates(text: str, *, finish: str = "STOP") -> Behaviour:
     return answers({"text": text}, finish)
 
 
-def calls_a_tool(arguments: dict[str, object]) -> Behaviour:
-    """Answer properly with a call of the function that carries structured output."""
-    return answers({"functionCall": {"name": "final_result", "args": arguments}})
+def calls_a_tool(arguments: dict[str, object], name: str = "final_result") -> Behaviour:
+    """Answer properly with a call, by itself of the function that carries structured output."""
+    return answers({"functionCall": {"name": name, "args": arguments}})
 
 
 def answers(part: dict[str, object], finish: str = "STOP") -> Behaviour:
     """Answer with one part."""
-    body = {
-        "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": finish, "index": 0}],
+    return lambda exchange: exchange.send_json(200, body_of(part, finish))
+
+
+def streams(*texts: str) -> Behaviour:
+    """Answer piece by piece."""
+
+    def behave(exchange: Exchange) -> None:
+        exchange.begin_chunks("text/event-stream")
+        for number, text in enumerate(texts, 1):
+            piece = body_of({"text": text}, "STOP" if number == len(texts) else None)
+            exchange.chunk(f"data: {json.dumps(piece)}\r\n\r\n".encode())
+        exchange.end_chunks()
+
+    return behave
+
+
+def body_of(part: dict[str, object], finish: str | None) -> dict[str, object]:
+    ended = {} if finish is None else {"finishReason": finish}
+    return {
+        "candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0, **ended}],
         "modelVersion": "gemini-scripted",
         "responseId": "r1",
         "usageMetadata": {
@@ -51,7 +73,6 @@ def answers(part: dict[str, object], finish: str = "STOP") -> Behaviour:
             "totalTokenCount": 23,
         },
     }
-    return lambda exchange: exchange.send_json(200, body)
 
 
 def fails(code: int, *, retry_after: str | None = None) -> Behaviour:
@@ -125,6 +146,26 @@ def test_an_answer_with_its_thinking_is_counted(monkeypatch: pytest.MonkeyPatch)
     reply, spent, n_requests, _ = ask(monkeypatch, generates("hi"))
     assert (reply.outcome, reply.value, n_requests) == (CallOutcome.OK, "hi", 1)
     assert spent == Spent(model_calls=1, tokens=23)
+
+
+def test_a_streamed_answer_is_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    with BadServer(streams("hel", "lo")) as server:
+        client, meter = connect(server, monkeypatch, [], streaming=("google:gemini-scripted",))
+        assert client.ask_text("coder", "be brief", "say hello").value == "hello"
+        assert "streamGenerateContent" in server.requests[0].path
+    assert meter.spent == Spent(model_calls=1, tokens=23)
+
+
+def test_a_tool_is_carried_out_and_its_words_come_with_the_next_request(
+    monkeypatch: pytest.MonkeyPatch, scale: Scale, offered: OfferedTools
+) -> None:
+    with BadServer(calls_a_tool({"stone": "granite"}, "weigh"), generates("heavy")) as server:
+        client, meter = connect(server, monkeypatch, [])
+        assert client.ask_text("coder", "You write.", "Write.", offered).value == "heavy"
+        first, second = server.requests
+    assert [one.stone for one in scale.carried] == ["granite"] and meter.spent.model_calls == 2
+    assert "weigh" in str(first.body["tools"])
+    assert "granite weighs 17 g" in str(second.body["contents"][-1]["parts"])
 
 
 FAILURES = {

@@ -9,6 +9,7 @@ import pytest
 from lab.servers.bad_server import BadServer, Behaviour, Request, calls, says, status
 from lab.servers.messages_protocol import replies, uses
 from pydantic import BaseModel
+from tests.agents.llm.conftest import Scale, Weighed
 
 from kernelwright.agents.llm.asking import Asker
 from kernelwright.agents.llm.coder import ModelCoder
@@ -28,14 +29,6 @@ from kernelwright.core.skill import Skill
 from kernelwright.testing.scripted_client import ScriptedClient
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """A stub's arguments."""
-
-    stone: str
-    times: int = 1
-
-
 class Idea(BaseModel):
     """A role's answer."""
 
@@ -44,32 +37,6 @@ class Idea(BaseModel):
 
 GOOD = '{"skill": "tiling"}'
 FINAL = "the answer"
-
-
-class Scale:
-    """A stub of a tool, which counts how often it is carried out."""
-
-    def __init__(self) -> None:
-        self.carried: list[Weighed] = []
-
-    def weigh(self, situation: Situation, asked: Weighed) -> str:
-        self.carried.append(asked)
-        if asked.stone == "none":
-            raise UserError("there is no such stone")
-        if asked.stone == "endless":
-            return "heavy " * 20_000
-        return f"{asked.stone} weighs {17 * asked.times} g (weighing {len(self.carried)})"
-
-
-@pytest.fixture
-def scale() -> Scale:
-    return Scale()
-
-
-@pytest.fixture
-def offered(situation: Situation, scale: Scale) -> OfferedTools:
-    tool = Tool("weigh", "Weigh a stone.", Weighed, scale.weigh)
-    return OfferedTools((tool,), situation, most_calls=2)
 
 
 async def no_sleep(seconds: float) -> None:

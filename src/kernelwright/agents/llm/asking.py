@@ -67,6 +67,8 @@ class Asker:
     """What the model may call before it answers; None: nothing."""
     kernels: int = 1
     """What one answer may hold at most, where a question has room for several."""
+    followers: int = 0
+    """Requests that the budget must leave for who works on with a structured answer."""
     heard: list[str] = field(default_factory=list)
     """What tools said while the last question was asked."""
 
@@ -110,13 +112,14 @@ class Asker:
 
         The prompt leaves room for the schema and for corrections of an answer that does not conform to it.
         """
-        tools, room = self._tools(name, told, followers=1)
+        tools, room = self._tools(name, told, followers=self.followers)
         reserved = schema_tokens(output) + correction_tokens(self.prompt_tokens) + room
 
         def ask(prompt: Prompt) -> Reply[T]:
-            return self.client.ask(self.role, prompt.system, prompt.user, output, tools)
+            return self.client.ask(self.role, prompt.system, prompt.user, output, tools, self.followers)
 
-        return self._usable(name, told, ask, judge, tools, {**facts, "reserved_tokens": reserved})
+        asked = {**facts, "reserved_tokens": reserved}
+        return self._usable(name, told, ask, judge, tools, asked, followers=self.followers)
 
     def _text_question(self, question: CodeQuestion) -> TextQuestion:
         tools, facts = self._prepared(question)
@@ -149,9 +152,13 @@ class Asker:
         judge: Callable[[A], Judged[V]],
         tools: OfferedTools | None,
         facts: Mapping[str, Any],
+        followers: int = 0,
     ) -> V:
         problem = ""
         for _ in range(MAX_ANSWERS):
+            if followers and not self.client.can_pay(1 + followers):
+                problem = problem or "the budget has no request for those who work on with the answer"
+                break
             reply = ask(self._prompt(name, told, tools, facts, problem))
             if reply.outcome is not CallOutcome.OK or reply.value is None:
                 problem = _named(reply.outcome, reply.detail)

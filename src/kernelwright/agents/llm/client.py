@@ -66,9 +66,23 @@ class Client(Protocol):
         ...
 
     def ask(
-        self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None
+        self,
+        role: str,
+        system: str,
+        user: str,
+        output: type[T],
+        tools: OfferedTools | None = None,
+        followers: int = 0,
     ) -> Reply[T]:
-        """Return a validated ``output``; the model is told of a validation error at most twice (ours)."""
+        """Return a validated ``output``; the model is told of a validation error at most twice (ours).
+
+        It is not told where that would take a request of the budget that the ``followers`` need, those who
+        work on with the answer.
+        """
+        ...
+
+    def can_pay(self, requests: int) -> bool:
+        """Tell whether the budget has so many requests left."""
         ...
 
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:

@@ -67,9 +67,10 @@ def source_block(source: str) -> str:
 def verdict(evaluation: Evaluation, *, timings_only: bool = False) -> str:
     """Return how an evaluation ended, in one line."""
     if evaluation.is_verified:
-        times = "; ".join(latencies(evaluation)) or "not timed"
+        times = "; ".join(latencies(evaluation, has_eager=not timings_only)) or "not timed"
         shown = [] if timings_only else [_against(evaluation), _error(evaluation)]
-        return "; ".join([f"verified, {times}", *(part for part in shown if part)])
+        marked = "verified, disturbed" if evaluation.is_disturbed and not timings_only else "verified"
+        return "; ".join([f"{marked}, {times}", *(part for part in shown if part)])
     detail = f" ({evaluation.detail})" if evaluation.detail and not timings_only else ""
     return f"{evaluation.status}{detail}"
 
@@ -116,9 +117,14 @@ def _error(evaluation: Evaluation) -> str:
     return f"error used: {used}" if used else ""
 
 
-def latencies(evaluation: Evaluation) -> list[str]:
-    """Return the median latency of each workload."""
-    return [f"{result.workload} {number(result.candidate.median_ms)} ms" for result in evaluation.results]
+def latencies(evaluation: Evaluation, *, has_eager: bool) -> list[str]:
+    """Return the median latency of each workload, with eager's: those of two minutes do not compare."""
+    return [
+        f"{result.workload} {number(result.candidate.median_ms)} ms"
+        + (f" (eager {number(eager.median_ms)} ms)" if has_eager and eager is not None else "")
+        for result in evaluation.results
+        for eager in [result.baselines.get("eager")]
+    ]
 
 
 def move_line(move: Move) -> str:

@@ -107,16 +107,18 @@ def _operators(told: PromptInput) -> Texts:
 
 
 def _floor(told: PromptInput) -> Texts:
-    if told.situation.timings_only:
-        return []
     problem, peaks = told.problem, told.problem.peaks
+    device = target_of(problem.target).device
+    known = [] if device.is_apart else hardware_lines(problem.machine, peaks)
+    if told.situation.timings_only:
+        name = f"- {device.label}: {peaks.device}, {peaks.n_threads} {device.threads}."
+        return [("The machine", "\n".join([name, *known]))]
     lines = [
         f"- {name}: {_fastest(floor)} {showing.number(floor.ms)} ms; bound by {floor.bound_by}: "
         f"{floor.work.flops} operations, {floor.work.min_bytes} bytes, "
         f"{showing.number(floor.work.intensity)} operations per byte{_evaluations(floor)}."
         for name, floor in problem.floors.items()
     ]
-    device = target_of(problem.target).device
     if device.is_apart and not problem.floors:  # its peaks are not known
         return []
     machine = (
@@ -125,8 +127,8 @@ def _floor(told: PromptInput) -> Texts:
         f"{showing.number(peaks.cache_bandwidth_gbps)} GB/s within {peaks.cache_bytes} bytes of "
         f"cache, {showing.number(peaks.fma_gflops)} {device.arithmetic}."
     )
-    further = [] if device.is_apart else [*hardware_lines(problem.machine, peaks), *_functions(told)]
-    return [("Roofline floor, and the machine", "\n".join([*lines, machine, *further]))]
+    functions = [] if device.is_apart else _functions(told)
+    return [("Roofline floor, and the machine", "\n".join([*lines, machine, *known, *functions]))]
 
 
 def _functions(told: PromptInput) -> list[str]:

@@ -97,14 +97,24 @@ class ModelClient:
             await agent.run(_unicode(question.user), instructions=_unicode(system))
 
     def ask(
-        self, role: str, system: str, user: str, output: type[T], tools: OfferedTools | None = None
+        self,
+        role: str,
+        system: str,
+        user: str,
+        output: type[T],
+        tools: OfferedTools | None = None,
+        followers: int = 0,
     ) -> Reply[T]:
         """Return a validated ``output``."""
         mode = self._settings.output_mode_of(role)
         if mode != "tool":  # a server that only holds a model to a schema does not show it
             system = ask_for_json(system, output)
         answer = f"{mode} JSON ({', '.join(output.model_fields)})"
-        return self._ask(role, system, user, self._agent(role, output), answer, tools)
+        return self._ask(role, system, user, self._agent(role, output), answer, tools, followers)
+
+    def can_pay(self, requests: int) -> bool:
+        """Tell whether the budget has so many requests left."""
+        return self._line.meter.has_calls(requests)
 
     def note(self, role: str, outcome: CallOutcome, detail: str) -> None:
         """Replace the outcome of the role's last answer, in the account and on the tape."""
@@ -151,9 +161,10 @@ class ModelClient:
         agent: Agent[object, V],
         answer: str,
         tools: OfferedTools | None,
+        followers: int = 0,
     ) -> Reply[V]:
         model = self._model(role)
-        model.answer, model.tools = answer, tools
+        model.answer, model.tools, model.followers = answer, tools, followers
         system = self._with_tools(system, tools)
         try:
             value = _run(agent, _unicode(system), _unicode(user))

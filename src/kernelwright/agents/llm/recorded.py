@@ -100,6 +100,8 @@ class RecordedModel(WrapperModel):
         """What is asked for now; see ``Question.answer``."""
         self.tools: OfferedTools | None = None
         """What may be called before the answer; what was said goes to their ``heard``."""
+        self.followers = 0
+        """Requests that a correction of the answer must leave to those who work on with it."""
         self.last_text = ""
         """What the model wrote in the last request that it answered."""
         self.last_key = ""
@@ -113,6 +115,8 @@ class RecordedModel(WrapperModel):
     ) -> ModelResponse:
         """Return the recorded or the model's own answer, after as many turns with tools as it wanted."""
         n_rejected = sum(isinstance(message, ModelResponse) for message in messages)
+        if n_rejected and self.followers and not self._line.meter.has_calls(1 + self.followers):
+            raise CallFailed(CallOutcome.INVALID_OUTPUT, "no request is left to correct it", self.last_text)
         ask = partial(self._answer, self._question(n_rejected, model_settings))
         if self.tools is None:
             return await ask(messages, model_settings, model_request_parameters)

@@ -1,6 +1,6 @@
 """The kernels of a run as a prompt shows them: one table of all."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.prompt_input import PromptInput
@@ -8,6 +8,7 @@ from kernelwright.agents.llm.sources import approach_of
 from kernelwright.agents.roles import Node
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import DRIFT, WorkloadResult
+from kernelwright.core.roofline import Floor
 
 MAX_ROWS = 40
 """Kernels in the table; our choice. Of more, the fastest half and the latest half are listed."""
@@ -35,13 +36,19 @@ def run_table(told: PromptInput) -> list[str]:
     return kernels_table(
         situation.run or (*base, *situation.window),
         timings_only=situation.timings_only,
+        floors=told.problem.floors,
         base=situation.base.candidate.id if situation.base is not None else None,
         is_analysed=situation.analysis is not None and base[0].evaluation.is_verified if base else False,
     )
 
 
 def kernels_table(
-    kernels: Sequence[Node], *, timings_only: bool, base: str | None = None, is_analysed: bool = False
+    kernels: Sequence[Node],
+    *,
+    timings_only: bool,
+    floors: Mapping[str, Floor] | None = None,
+    base: str | None = None,
+    is_analysed: bool = False,
 ) -> list[str]:
     """Return kernels as a table, each once, in the order given; nothing where there are none.
 
@@ -58,7 +65,7 @@ def kernels_table(
         *_authors(kept),
         ("status", _ends(kept, _disturbed(nodes), timings_only=timings_only, base=base)),
         *_times(kept, timings_only=timings_only),
-        *([] if timings_only else _measured(kept, base if is_analysed else None)),
+        *([] if timings_only else _measured(kept, floors or {}, base if is_analysed else None)),
         ("last change", [_cell(_change(node.candidate)) for node in kept]),
     ]
     titles, cells = zip(*columns, strict=True)
@@ -140,17 +147,31 @@ def _time(result: WorkloadResult, timings_only: bool) -> str:
     return own if eager is None or timings_only else f"{own}; {showing.number(eager.median_ms)}"
 
 
-def _measured(kept: Sequence[Node], analysed: str | None) -> list[Column]:
+def _measured(kept: Sequence[Node], floors: Mapping[str, Floor], analysed: str | None) -> list[Column]:
     """Return what only some recipes may see; columns in which nothing is known are left out."""
     compared = [node.over_base.against(node.over_base.baseline) if node.over_base else "" for node in kept]
     codes = [_code(node) if node.candidate.id != analysed else "its evidence" for node in kept]
     has_code = any(code not in ("", "its evidence") for code in codes)
     return [
         ("over eager [95 % interval]", [showing.intervals(node.evaluation) for node in kept]),
+        *_bandwidths(kept, floors),
         ("error used", [showing.error_used(node.evaluation) for node in kept]),
         *([("timed in turn with another", compared)] if any(compared) else []),
         *([("machine code", codes)] if has_code else []),
     ]
+
+
+def _bandwidths(kept: Sequence[Node], floors: Mapping[str, Floor]) -> list[Column]:
+    """Return the bytes that the task has to move, over latency: how much bandwidth was reached."""
+    found = [
+        "; ".join(
+            showing.number(floors[result.workload].work.min_bytes / result.candidate.median_ms / 1e6)
+            for result in node.evaluation.results
+            if result.workload in floors
+        )
+        for node in kept
+    ]
+    return [("GB/s of required bytes", found)] if any(found) else []
 
 
 def _change(candidate: Candidate) -> str:

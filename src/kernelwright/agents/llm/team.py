@@ -51,9 +51,17 @@ def llm_team(
     """
     library = load_skills() if skills is None else skills
 
+    coders = 1 if moves is None else 0
+    followers = {
+        "analyst": coders + (not is_merged),
+        "selector": 1 + coders,
+        "debugger": 1,  # where it answers by a schema, its own repair is to come
+        **dict.fromkeys(("planner", "designer", "breeder"), coders),
+    }
+
     def asker(role: str) -> Asker:
         tools = toolbox(role) if role in ROLES else None
-        return Asker(client, role, library, prompt_tokens, tools, kernels_per_call)
+        return Asker(client, role, library, prompt_tokens, tools, kernels_per_call, followers.get(role, 0))
 
     return Team(
         name="llm",

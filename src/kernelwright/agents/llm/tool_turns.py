@@ -45,8 +45,7 @@ class Ask(Protocol):
 
 def has_calls_for_tools(meter: Meter, offered: OfferedTools) -> bool:
     """Tell whether the budget has a request for a turn, one for the answer, and those that must follow."""
-    granted = meter.budget.model_calls
-    return granted is None or granted - meter.spent.model_calls >= 2 + offered.followers
+    return meter.has_calls(2 + offered.followers)
 
 
 async def answer_with_tools(

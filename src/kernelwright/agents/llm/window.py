@@ -207,7 +207,7 @@ def _improving(guidance: int, others: int | None, *, operators: int | None = 30)
     return (*_task(operators), *_OF_BASE, *_LEARNED, _RANKED, Slot("guidance", guidance), _TRIED, *shown)
 
 
-def _carrying_out(others: int | None) -> tuple[Slot, ...]:
+def _carrying_out(others: int) -> tuple[Slot, ...]:
     """Return what a Coder is told who is given a plan: which skills apply is decided."""
     kept = tuple(slot for slot in _improving(65, others) if slot is not _RANKED)
     return (*kept, Slot("steps", 98, is_required=True), _REFUSED)
@@ -233,7 +233,7 @@ WINDOWS: Mapping[str, PromptWindow] = {
     "planner_writes": PromptWindow(32_000, (*_improving(50, 40), _REFUSED)),
     "planner_anchors": PromptWindow(40_000, (*_improving(50, 65, operators=None), _REFUSED)),
     "coder_write": PromptWindow(32_000, _carrying_out(40)),
-    "coder_translate": PromptWindow(32_000, _carrying_out(None)),
+    "coder_translate": PromptWindow(32_000, _carrying_out(40)),
     "coder_rewrite": PromptWindow(
         32_000, (*_improving(40, 30), replace(_FAILURE, priority=88, is_required=False), _REFUSED)
     ),

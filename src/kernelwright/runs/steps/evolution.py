@@ -16,6 +16,7 @@ from kernelwright.runs.step_context import StepContext
 from kernelwright.runs.steps import StepKind
 from kernelwright.runs.steps.mending import Mend
 from kernelwright.runs.view import Selection
+from kernelwright.runs.windows import FASTEST
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,10 @@ class Populate:
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in up to ``selection.count`` kernels, one a plan that is new."""
         base_id = str(selection.base)
-        situation = replace(context.situation(base_id), window=history(context))
+        situation = context.situation(base_id)
+        told = replace(situation, window=history(context))
         try:
-            plans = context.team.breeder.populate(situation, selection.count)
+            plans = context.team.breeder.populate(told, selection.count)
         except UnusableAnswer as error:
             context.note("breeder", str(error))
             return
@@ -63,7 +65,8 @@ class Cross:
         if plan is None:
             context.note("breeder", f"{first} and {second} give no plan that differs from both")
             return
-        bring_up(context, situation, plan, (first, second))
+        both = replace(situation, window=(context.node(second, "other parent"),))
+        bring_up(context, context.refreshed(both), plan, (first, second))
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Revise:
 
     seats: ClassVar[tuple[str, ...]] = ("debugger",)
 
-    repair: StepKind = field(default_factory=Mend)
+    repair: StepKind = field(default_factory=lambda: Mend(FASTEST))
 
     def run(self, context: StepContext, selection: Selection) -> None:
         """Hand in the revision; a failing candidate without one is given up."""

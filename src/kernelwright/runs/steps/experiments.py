@@ -64,9 +64,10 @@ class Experiments:
         return fit
 
     def _situation(self, context: StepContext, pick: Pick) -> Situation:
-        """Return what Designer and Coder are told: base and reference, without any analysis."""
+        """Return what Designer and Coder are told: base, reference and the fastest, without any analysis."""
         seen = () if pick.reference == pick.base else (context.node(pick.reference, "reference"),)
-        return replace(context.situation(pick.base, is_analysed=False, timings_only=True), window=seen)
+        told = context.situation(pick.base, is_analysed=False, timings_only=True)
+        return context.refreshed(replace(told, window=seen))
 
     def _carry_out(self, context: StepContext, situation: Situation, design: Design, count: int) -> None:
         """Run the picked experiments; one that comes to no new kernel is replaced by the next in order."""
@@ -89,7 +90,7 @@ class Experiments:
         if context.is_known(written):
             context.fail(base_id, move, context.repetition(written))
             return False
-        parents = (base_id, *(node.candidate.id for node in situation.window))
+        parents = (base_id, *(n.candidate.id for n in situation.window if n.relation == "reference"))
         context.submit(written.model_copy(update={"parents": parents}), base_id)
         return True
 

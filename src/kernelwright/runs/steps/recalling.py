@@ -27,13 +27,14 @@ class Recall:
         base = context.state.base
         if base is None:
             return
-        situation = replace(context.situation(base, is_analysed=False), window=history(context))
+        situation = context.situation(base, is_analysed=False)
         if not situation.archive:
             return
-        for plan in context.team.breeder.recall(situation, context.affordable(self.count)):
+        blind = replace(situation, window=history(context))
+        for plan in context.team.breeder.recall(blind, context.affordable(self.count)):
             context.note("breeder", f"recalled: {describe_plan(plan)}", plan=plan)
             try:
-                written = context.team.coder.translate(situation, plan)
+                written = context.team.coder.translate(context.refreshed(situation), plan)
             except LoweringError as error:
                 context.note("coder", f"the plan cannot be carried out: {error}", plan=plan)
                 continue
