@@ -61,11 +61,11 @@ def copy_runs(
 ) -> CopyReport:
     """Copy runs, their outcomes, their plans, and all findings; nothing is copied twice.
 
-    Whatever the other store holds stays as it is, but for a run that has not finished there, that nobody is at
-    work on, and that has gone on here: it becomes as it is here. What is copied has the same ids and times.
-    What is counted from outcomes is counted in the other store, and what the Librarian makes of them it makes
-    there. It can be interrupted and begun again. A run that went on differently in both stores stays, and
-    nothing of it is copied.
+    Whatever the other store holds stays as it is, but for a run that has not finished there, that nobody is
+    at work on, and that has gone on here: it becomes as it is here. A run that went on differently in both
+    stores stays, and nothing of it is copied. What is copied has the same ids and times. What is counted from
+    outcomes is counted in the other store, and what the Librarian makes of them it makes there. It can be
+    interrupted and begun again.
 
     Args:
         source: is read.
