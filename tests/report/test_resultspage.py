@@ -1,6 +1,7 @@
 """The pages of a bench and of a comparison: whole, self-contained, and no text of others acts in them."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 
@@ -40,9 +41,9 @@ def played(task: str, contestant: Contestant, speedup: float | None) -> Played:
     )  # fmt: skip
 
 
-def comparison(*runs: Played) -> ComparisonResult:
-    conditions = Conditions(budget=Budget(evaluations=2))
-    return ComparisonResult("trial", runs, compare_runs(runs, [A, B]), conditions, "kernelwright compare", {})
+def comparison(*runs: Played, contestants: Sequence[Contestant] = (A, B)) -> ComparisonResult:
+    compared, conditions = compare_runs(runs, contestants), Conditions(budget=Budget(evaluations=2))
+    return ComparisonResult("trial", runs, compared, conditions, "kernelwright compare", {})
 
 
 def cells(page: str) -> set[str]:

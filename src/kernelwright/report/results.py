@@ -207,11 +207,12 @@ class ComparisonResult(Results):
 
     def tables(self) -> list[Table]:
         """See Results."""
-        standings, pairs = self.comparison.standings, self.comparison.pairs
+        text, standings, pairs = comparisontext, self.comparison.standings, self.comparison.pairs
+        stand, cost = map(text.standing_cells, standings), map(text.cost_cells, standings)
         tables = (
-            Table(comparisontext.STANDING_HEADER, [comparisontext.standing_cells(s) for s in standings]),
-            Table(comparisontext.COST_HEADER, [comparisontext.cost_cells(s) for s in standings]),
-            Table(comparisontext.PAIR_HEADER, [comparisontext.pair_cells(p) for p in pairs]),
+            Table(text.STANDING_HEADER, list(stand), spare=("fast_1", "fast_1.5", "fast_2", "median")),
+            Table(text.COST_HEADER, list(cost), spare=("runs", "tokens a run")),
+            Table(text.PAIR_HEADER, list(map(text.pair_cells, pairs)), spare=("areas",)),
         )
         return [table for table in tables if table.rows]
 
