@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -243,6 +244,23 @@ def test_a_hugging_face_repository_is_complete(tmp_path: Path, monkeypatch: pyte
     assert importlib.import_module("scaled_softmax").ModelNew
     with pytest.raises(UserError, match="one kernel, not 2"):
         write_hf_kernels(package(Status.VERIFIED, Status.VERIFIED))
+
+
+def test_a_hugging_face_repository_is_laid_out_for_their_builder() -> None:
+    files = write_hf_kernels(package(Status.VERIFIED)).files
+    build = tomllib.loads(files["build.toml"])
+    assert set(build) == {"general", "torch-noarch"} and build["torch-noarch"] == {}
+    general = build["general"]
+    assert set(general) == {"name", "version", "edition", "license", "backends"}
+    assert (general["version"], general["edition"]) == (1, 5)
+    module = general["name"].replace("-", "_")
+    assert f"torch-ext/{module}/__init__.py" in files
+    assert [f"build/torch-{one}/metadata.json" in files for one in general["backends"]] == [True]
+    assert set(general["backends"]) <= {"cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu"}
+    flake = files["flake.nix"]
+    assert 'inputs.kernel-builder.url = "github:huggingface/kernels"' in flake
+    assert "kernel-builder.lib.genKernelFlakeOutputs" in flake and "path = ./.;" in flake
+    assert all(flake.count(left) == flake.count(right) for left, right in ("{}", "()"))
 
 
 def test_only_a_verified_kernel_is_packed_as_verified() -> None:
