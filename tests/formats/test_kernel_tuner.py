@@ -1,6 +1,10 @@
 """Tuned spaces as T1 and T4: what is written has what the schemas ask for, and comes back the same."""
 
 import ast
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +13,10 @@ from hypothesis import strategies as st
 
 from kernelwright.core.errors import UserError
 from kernelwright.formats.kernel_tuner import (
+    LANGUAGES,
+    NO_PROGRAM,
+    OPEN_NAME,
+    VERSION,
     PointTimes,
     TunedSpace,
     read_results,
@@ -32,6 +40,7 @@ SPACE = TunedSpace(
         PointTimes({"TILE": 128}, (0.5, 0.75, 0.6), None, 0.5),
         PointTimes({"MODE": "dynamic"}, (), "k.cpp:3: error: no such thing"),
         PointTimes({"TILE": 128, "MODE": "dynamic"}, (), "the compiler ran past 2 s and was killed"),
+        PointTimes({"TILE": 64, "MODE": "unknown"}, (), NO_PROGRAM),
     ),
 )
 
@@ -39,7 +48,9 @@ SPACE = TunedSpace(
 def test_every_result_has_what_the_schema_requires() -> None:
     results: list[dict[str, Any]] = write_results(SPACE)["results"]
     assert all({"configuration", "times", "invalidity", "correctness"} <= set(r) for r in results)
-    assert [r["invalidity"] for r in results] == ["correct", "correct", "compile", "timeout"]
+    assert [r["invalidity"] for r in results] == [
+        "correct", "correct", "compile", "timeout", "constraints",
+    ]  # fmt: skip
     assert all(set(r["configuration"]) == {"TILE", "MODE"} for r in results)
     times = {m["name"]: (m["value"], m["unit"]) for m in results[1]["measurements"]}
     assert times["time"] == (0.6, "ms")
@@ -53,6 +64,31 @@ def test_a_space_names_every_parameter_with_its_values() -> None:
     assert {"Language", "KernelName", "KernelFile", "GlobalSize", "LocalSize"} <= set(
         found["KernelSpecification"]
     )
+
+
+@pytest.mark.parametrize(("language", "name"), [("cuda", "CUDA"), ("cpp", "cpp"), ("triton", "triton")])
+def test_a_language_that_t1_lacks_is_said_to_be_an_extension(language: str, name: str) -> None:
+    found = write_space(replace(SPACE, language=language))
+    assert found["KernelSpecification"]["Language"] == name
+    assert found["KernelSpecification"]["KernelFile"] == OPEN_NAME
+    assert ("Extensions" in found["General"]) == (language not in LANGUAGES)
+
+
+@pytest.mark.parametrize("language", ["cuda", "cpp"])
+def test_kernel_tuners_own_schemas_take_what_is_written(language: str) -> None:
+    """Theirs are read as files: importing the package would load much."""
+    jsonschema = pytest.importorskip("jsonschema")
+    package = importlib.util.find_spec("kernel_tuner")
+    if package is None or package.origin is None:
+        pytest.skip("kernel_tuner is not installed: pip install '.[measured]'")
+    schemas = Path(package.origin).parent / "schema"
+    space = replace(SPACE, language=language)
+    t1 = json.loads((schemas / "T1" / VERSION / "input-schema.json").read_text())
+    t4 = json.loads((schemas / "T4" / VERSION / "results-schema.json").read_text())
+    jsonschema.validate(write_results(space), t4)
+    wrong = jsonschema.Draft7Validator(t1).iter_errors(write_space(space))
+    places = [".".join(error.absolute_path) for error in wrong]
+    assert places == ([] if language in LANGUAGES else ["KernelSpecification.Language"])
 
 
 @given(PARAMETERS)
