@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.formats.samples import REAL
 
 from kernelwright.core.errors import UserError
+from kernelwright.core.open_parameters import closed, open_parameters
 from kernelwright.formats.kernel_tuner import (
     LANGUAGES,
     NO_PROGRAM,
@@ -89,6 +92,25 @@ def test_kernel_tuners_own_schemas_take_what_is_written(language: str) -> None:
     wrong = jsonschema.Draft7Validator(t1).iter_errors(write_space(space))
     places = [".".join(error.absolute_path) for error in wrong]
     assert places == ([] if language in LANGUAGES else ["KernelSpecification.Language"])
+
+
+def test_a_real_tuning_comes_back_as_it_was_measured() -> None:
+    tuned = REAL / "tuned"
+    document = json.loads((tuned / "tuned.json").read_text(encoding="utf-8"))
+    open_source = (tuned / OPEN_NAME).read_text(encoding="utf-8")
+    parameters = open_parameters(open_source)
+    points = tuple(
+        PointTimes(point["values"], tuple(point["times_ms"]), point["why"], point["ratio"])
+        for point in document["tried"]
+    )
+    space = TunedSpace(document["task"], "cpp", parameters, points)
+    t1, t4 = (json.loads((tuned / f"tuned.{name}.json").read_text()) for name in ("t1", "t4"))
+    assert (write_space(space), write_results(space)) == (t1, t4)
+    assert read_results(t4) == points and len(points) == math.prod(map(len, parameters.values())) == 9
+    assert t1["KernelSpecification"]["KernelFile"] == OPEN_NAME
+    left_open = t1["ConfigurationSpace"]["TuningParameters"]
+    named = {one["Name"]: tuple(ast.literal_eval(one["Values"])) for one in left_open}
+    assert named == parameters and document["source"] == closed(open_source, document["values"])
 
 
 @given(PARAMETERS)
