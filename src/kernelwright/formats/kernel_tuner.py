@@ -18,7 +18,7 @@ VERSION = "1.0.0"
 OBJECTIVE = "time"
 OPEN_NAME = "open.py"
 """Of the file with what was open: the kernel as it was given, or the task whose programs were tuned."""
-LANGUAGES = {"cuda": "CUDA", "opencl": "OpenCL", "vulkan": "Vulkan"}
+LANGUAGES = {name.lower(): name for name in ("CUDA", "OpenCL", "Vulkan")}
 """Language -> its name in T1, which has no others."""
 NO_PROGRAM = "no program is generated for this point"
 _TYPES: dict[type, str] = {bool: "bool", int: "int", float: "float"}
