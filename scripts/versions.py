@@ -1,7 +1,8 @@
 """Try Kernelwright under other versions of Python and torch, each pair in an environment of its own.
 
 A pair is installed, makes the demo's module faster and runs the tests. One that cannot be installed says why.
-Rows are kept in ``--out`` as they come, so that pairs of several machines stand in one table.
+Rows are kept in ``--out`` as they come, so that pairs of several machines stand in one table. A pair of a
+Python and a torch in the table that was not tried stands there as untried.
 
 torch comes from the configured package sources: builds for CUDA are gigabytes. Of the development tools all
 are installed but triton, which comes with such a build or not at all. An environment that is there already is
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ NOT_OURS_TO_CHOOSE = "triton=="
 DEMO = "examples/gelu_layernorm.py"
 LAST_LINES = 3
 COUNTS = ("passed", "skipped")
+UNTRIED = "untried"
 
 Row = dict[str, Any]
 
@@ -111,7 +114,7 @@ def try_pair(python: str, torch: str, tests: list[str], jobs: str, work: Path) -
             "python", python, "-c", "import platform; print(platform.python_version())"
         ).strip()
     except (Failed, OSError):  # pyenv has a name for a Python that may not be run
-        return row | {"python": Path(python).name.removeprefix("python"), "outcome": "untried"}
+        return row | {"python": Path(python).name.removeprefix("python"), "outcome": UNTRIED}
     folder = work / f"python{row['python']}-torch{torch}"
     try:
         inside = installed(python, torch, folder)
@@ -128,13 +131,25 @@ def try_pair(python: str, torch: str, tests: list[str], jobs: str, work: Path) -
 
 
 def keep(row: Row, out: Path) -> None:
-    """Add the row, in place of an earlier one of the same pair, and write the table beside it."""
+    """Add the row, in place of an earlier one of the same pair, and write the table beside it.
+
+    What was tried of some Python or torch is listed with every other one: as untried, where it was not.
+    """
     rows: list[Row] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else []
     rows = [r for r in rows if (r["python"], r["torch"]) != (row["python"], row["torch"])] + [row]
+    pythons, torches = zip(*map(pair, rows), strict=True)
+    rows = [r for r in rows if r["outcome"] != UNTRIED]
+    left = set(product(pythons, torches)) - set(map(pair, rows))
+    rows += [{"date": row["date"], "python": p, "torch": t, "tests": [], "outcome": UNTRIED} for p, t in left]
     rows.sort(key=lambda r: (numbers(r["python"]), numbers(r["torch"])))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     out.with_suffix(".md").write_text(table(rows), encoding="utf-8")
+
+
+def pair(row: Row) -> tuple[str, str]:
+    """Return the Python and the torch of a row, whatever the torch was built for."""
+    return row["python"], row["torch"].partition("+")[0]
 
 
 def numbers(version: str) -> list[int]:

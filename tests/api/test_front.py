@@ -13,6 +13,7 @@ from torch import nn
 import kernelwright
 from kernelwright.api import fresh, playing
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.digest import content_digest
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.places import AsSaved, AsText
 from kernelwright.core.task import Task, Workload
@@ -78,6 +79,7 @@ def test_keywords_reach_the_run_and_say_how_to_do_it_again(engine: StubEngine) -
     assert (spec.seed, spec.recipe, spec.budget.evaluations) == (7, "stark", 3)
     assert (spec.baselines, spec.task.tolerance, spec.is_cold) == (("eager",), "tf32", True)
     assert spec.environment["machine.bandwidth_gbps"] == 18.0
+    assert spec.environment["kernelwright_source"] == content_digest()
     again = command_line(spec)
     for words in ("--baseline eager", "--workload small:batch_size=2", "--cold", "--seed 7"):
         assert words in again

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from kernelwright.core.errors import MachineError
+from kernelwright.core.machine import Machine
+from kernelwright.machine import probe
 from kernelwright.referee.baselines import known_baselines
 
 
@@ -32,6 +34,25 @@ def test_bench_writes_tables_for_every_task(cli: Any, engine: Any, folder: Path)
     text = Path("trial/results.md").read_text(encoding="utf-8")
     assert "| 6.00x |" in text and "6.00x [6.00, 6.00]" not in text  # two tasks have no interval over tasks
     assert Path("trial/results.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_bench_that_goes_on_elsewhere_names_both_machines(
+    cli: Any, engine: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = iter("AB")
+    probed = probe.probe_machine
+
+    def elsewhere(*arguments: Any, **options: Any) -> Machine:
+        return probed(*arguments, **options).model_copy(update={"processor": f"CPU {model}", "cores": 2})
+
+    monkeypatch.setattr(probe, "probe_machine", elsewhere)
+    model = next(models)
+    cli("bench", folder, "--name", "trial", "--only", "1_*")
+    model = next(models)
+    found = cli("bench", folder, "--resume", "trial", "--json").json
+    assert {row["task"]: row["device"] for row in found["rows"]} == {"1_First": "CPU A", "2_Second": "CPU B"}
+    assert set(found["judges"]) == {"CPU A", "CPU B"} and "processor" not in found["environment"]
+    assert "| CPU B |" in Path("trial/results.md").read_text(encoding="utf-8")
 
 
 def test_a_failing_task_is_a_row_and_exit_code_1(cli: Any, engine: Any, folder: Path) -> None:

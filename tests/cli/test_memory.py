@@ -23,12 +23,17 @@ def store(cli: Any, tmp_path: Path) -> Store:
 
 
 def add_outcomes(
-    store: Store, first: int, last: int, speedup: float = 1.3, params: dict[str, ParamValue] | None = None
+    store: Store,
+    first: int,
+    last: int,
+    speedup: float = 1.3,
+    params: dict[str, ParamValue] | None = None,
+    skill: str = "tile-columns",
 ) -> None:
     """One try of one skill on each of several tasks."""
     for n in range(first, last):
         outcome = Outcome(
-            skill="tile-columns",
+            skill=skill,
             target="cpu/cpp",
             structure="reduction",
             bottleneck="compute",

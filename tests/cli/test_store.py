@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kernelwright.core.events import CandidateWritten
 from kernelwright.store.sqlstore import open_store
 from kernelwright.testing.store_contract import make_outcome, make_spec
 
@@ -31,6 +32,16 @@ def test_what_was_exported_is_imported_once(cli: Any, run_id: str, tmp_path: Pat
     again = cli("store", "import", "out.db", "--store", "new.db", "--json").json
     assert (again["runs"], again["outcomes"], again["unchanged"]) == (0, 0, 1)
     assert run_id in cli("runs", "list", "--store", "new.db").out
+
+
+def test_a_run_that_went_on_otherwise_there_is_named(cli: Any, run_id: str, tmp_path: Path) -> None:
+    cli("store", "export", "out.db")
+    for n, name in enumerate(("runs.db", "out.db")):
+        store = open_store(tmp_path / name)
+        store.append_event(run_id, CandidateWritten(step=1, candidate=f"c{n}"))
+        store.close()
+    assert f"went on otherwise in the other store: {run_id}" in cli("store", "export", "out.db").out
+    assert cli("store", "export", "out.db", "--json").json["diverged"] == [run_id]
 
 
 def test_a_run_is_named_by_its_beginning(cli: Any, run_id: str) -> None:

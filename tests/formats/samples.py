@@ -3,31 +3,12 @@
 import json
 from pathlib import Path
 
-TASK = """
-import torch
-from torch import nn
-
-rows, width = 8, 16
-CATEGORY = "norm"
-WORKLOADS = {"small": {"rows": 8}, "large": {"rows": 24}}
-
-
-class Model(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.scale = nn.Parameter(torch.randn(width))
-
-    def forward(self, x, factor):
-        return torch.softmax(x * self.scale, dim=-1) * factor
-
-
-def get_inputs():
-    return [torch.randn(rows, width), 2.0]
-
-
-def get_init_inputs():
-    return [width]
-"""
+REAL = Path(__file__).parent / "real"
+"""A task, the kernel that ``optimize`` wrote for it, what ``evaluate --json`` said of that, and what
+``tune --out`` wrote of the same kernel with two flags left open; all on two cores with others at work."""
+TASK = (REAL / "scaled_softmax.py").read_text(encoding="utf-8")
+EXPERT = (REAL / "kernel.py").read_text(encoding="utf-8")
+JUDGED = (REAL / "verdict.json").read_text(encoding="utf-8")
 KERNEL = TASK.replace("class Model(", "class ModelNew(")
 REFERENCE = """import torch
 

@@ -4,25 +4,19 @@ import importlib
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from tests.formats.samples import KERNEL, TASK
+from tests.formats.samples import EXPERT, JUDGED, KERNEL, TASK
 
 from kernelwright.api.submissions import run_submission
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UserError
-from kernelwright.core.evaluation import (
-    Check,
-    Evaluation,
-    Speedup,
-    Stage,
-    Status,
-    Timing,
-    WorkloadResult,
-)
+from kernelwright.core.evaluation import Check, Evaluation, Stage, Status
 from kernelwright.core.options import EXPORT_FORMATS, IMPORT_FORMATS
 from kernelwright.core.request import SubmissionRequest
 from kernelwright.formats.flashinfer_in import read_flashinfer
@@ -45,25 +39,27 @@ from kernelwright.tasks.namespace import load_namespace
 OURS = parse_task(TASK, Path("scaled_softmax.py"))
 
 
+VERDICT = Evaluation.model_validate_json(JUDGED)
+SPEEDUP = VERDICT.told[0].speedups[0]
+SAID = f"{SPEEDUP.ratio:.2f}x over eager [{SPEEDUP.low:.2f}, {SPEEDUP.high:.2f}]"
+
+
 def verdict(status: Status = Status.VERIFIED) -> Evaluation:
-    """Return a made-up verdict."""
-    timing = Timing(median_ms=1.0, p10_ms=0.9, p90_ms=1.1, n_samples=5, calls_per_sample=2)
-    eager = timing.model_copy(update={"median_ms": 2.0})
-    speedup = Speedup(baseline="eager", ratio=2.0, low=1.8, high=2.2)
-    results = [
-        WorkloadResult(workload=one.name, candidate=timing, baselines={"eager": eager}, speedups=(speedup,))
-        for one in OURS.workloads
-    ]
-    is_good = status is Status.VERIFIED
-    return Evaluation(
-        candidate_id="c", task_id=OURS.id, status=status, stage=Stage.DONE if is_good else Stage.VERIFY,
-        check=None if is_good else Check.ORACLE, results=tuple(results) if is_good else (),
-    )  # fmt: skip
+    """Return the referee's verdict on the expert's kernel, or what it would be with another status."""
+    if status is Status.VERIFIED:
+        return VERDICT
+    failed = {"status": status, "stage": Stage.VERIFY, "check": Check.ORACLE, "results": ()}
+    return VERDICT.model_copy(update=failed)
 
 
 def package(*statuses: Status) -> Package:
     verdicts = {f"k{i}": verdict(status) for i, status in enumerate(statuses)}
-    return Package(OURS, dict.fromkeys(verdicts, KERNEL), verdicts)
+    return Package(OURS, dict.fromkeys(verdicts, EXPERT), verdicts)
+
+
+def test_the_verdict_is_on_the_kernel_and_the_task_that_are_here() -> None:
+    assert VERDICT.is_verified and VERDICT.task_id == OURS.id
+    assert VERDICT.candidate_id == Candidate(source=EXPERT).id
 
 
 def save(converted: Converted, folder: Path) -> Path:
@@ -94,7 +90,7 @@ def test_flashinfer_and_back(tmp_path: Path) -> None:
         assert torch.allclose(kernel.ModelNew()(x, factor, scale), expected)
     claims = json.loads(back.files["claims.json"])
     assert [claim.get("correct", True) for claim in claims] == [True, True, False, False]
-    assert claims[0]["speedup"] == 2.0
+    assert claims[0]["speedup"] == pytest.approx(SPEEDUP.ratio)
 
 
 def test_their_own_package_accepts_what_we_write(tmp_path: Path) -> None:
@@ -125,7 +121,7 @@ def test_verdicts_are_on_kernels_of_the_package() -> None:
 
 def test_a_verdict_that_names_its_machine_says_so() -> None:
     judged = verdict().model_copy(update={"device": "box"})
-    whole = Package(OURS, {"k": KERNEL}, {"k": judged}, device="cuda")
+    whole = Package(OURS, {"k": EXPERT}, {"k": judged}, device="cuda")
     written = write_flashinfer(whole)
     (traces,) = (text for name, text in written.files.items() if name.startswith("traces/"))
     places = [json.loads(line)["evaluation"]["environment"] for line in traces.splitlines()]
@@ -133,7 +129,7 @@ def test_a_verdict_that_names_its_machine_says_so() -> None:
     (one,) = (text for name, text in written.files.items() if name.startswith("solutions/"))
     assert json.loads(one)["spec"]["target_hardware"] == ["cuda"]
     assert not any("machine" in note for note in written.notes)
-    assert "over eager [1.80, 2.20], on box" in write_hf_kernels(whole).files["README.md"]
+    assert f"{SAID}, on box" in write_hf_kernels(whole).files["README.md"]
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "float64", "uint8"])
@@ -215,7 +211,7 @@ from pathlib import Path
 from kernels import get_local_kernel
 kernel = get_local_kernel(Path(sys.argv[1]))
 model = kernel.ModelNew(16)
-print(tuple(model(torch.ones(2, 16), 2.0).shape))
+print(tuple(model(torch.ones(8, 16), 2.0).shape))
 """
 
 
@@ -225,7 +221,7 @@ def test_a_hugging_face_repository_loads_through_their_library(tmp_path: Path) -
     done = subprocess.run(
         [sys.executable, "-c", LOAD, str(tmp_path)], capture_output=True, text=True, check=False
     )
-    assert done.stdout.strip() == "(2, 16)", done.stderr
+    assert done.stdout.strip() == "(8, 16)", done.stderr
 
 
 def test_a_hugging_face_repository_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,11 +234,28 @@ def test_a_hugging_face_repository_is_complete(tmp_path: Path, monkeypatch: pyte
     }  # fmt: skip
     assert "[torch-noarch]" in (folder / "build.toml").read_text()
     card = (folder / "README.md").read_text()
-    assert "2.00x over eager [1.80, 2.20], on a machine that the verdict does not name" in card
+    assert f"{SAID}, on a machine that the verdict does not name" in card
     monkeypatch.syspath_prepend(str(built))
     assert importlib.import_module("scaled_softmax").ModelNew
     with pytest.raises(UserError, match="one kernel, not 2"):
         write_hf_kernels(package(Status.VERIFIED, Status.VERIFIED))
+
+
+def test_a_hugging_face_repository_is_laid_out_for_their_builder() -> None:
+    files = write_hf_kernels(package(Status.VERIFIED)).files
+    build = tomllib.loads(files["build.toml"])
+    assert set(build) == {"general", "torch-noarch"} and build["torch-noarch"] == {}
+    general = build["general"]
+    assert set(general) == {"name", "version", "edition", "license", "backends"}
+    assert (general["version"], general["edition"]) == (1, 5)
+    module = general["name"].replace("-", "_")
+    assert f"torch-ext/{module}/__init__.py" in files
+    assert [f"build/torch-{one}/metadata.json" in files for one in general["backends"]] == [True]
+    assert set(general["backends"]) <= {"cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu"}
+    flake = files["flake.nix"]
+    assert 'inputs.kernel-builder.url = "github:huggingface/kernels"' in flake
+    assert "kernel-builder.lib.genKernelFlakeOutputs" in flake and "path = ./.;" in flake
+    assert all(flake.count(left) == flake.count(right) for left, right in ("{}", "()"))
 
 
 def test_only_a_verified_kernel_is_packed_as_verified() -> None:
@@ -282,9 +295,9 @@ def test_a_name_that_hugging_face_refuses_is_one_line(name: str) -> None:
 def test_a_kernelbench_run_and_back(tmp_path: Path) -> None:
     keys = [GenerationId(1, 19, 0), GenerationId(1, 20, 0), GenerationId(1, 20, 1)]
     verdicts = dict(zip(keys, map(verdict, (Status.VERIFIED, Status.CRASHED, Status.VERIFIED)), strict=True))
-    save(write_generations(dict.fromkeys(keys, KERNEL), verdicts), tmp_path)
+    save(write_generations(dict.fromkeys(keys, EXPERT), verdicts), tmp_path)
     found = read_submission(tmp_path)
-    assert list(found.kernels) == keys and set(found.kernels.values()) == {KERNEL}
+    assert list(found.kernels) == keys and set(found.kernels.values()) == {EXPERT}
     assert [claim.correctness for claim in found.claims.values()] == [True, False, True]
     assert all(claim.compiled for claim in found.claims.values())
     assert {name.split("_sample")[0] for name in read_kernelbench(tmp_path).files} == {
@@ -348,12 +361,12 @@ def test_what_cannot_run_here_is_not_judged_and_refutes_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_whole_run_is_judged(tmp_path: Path) -> None:
-    problem = KERNEL.replace("class ModelNew(", "class Model(").replace("WORKLOADS =", "OTHERS =")
+    problem = TASK.replace("WORKLOADS =", "OTHERS =")
     save(Converted({f"level1/{n}_Scaled.py": problem for n in (1, 2, 3)}), tmp_path / "problems")
-    wrong = KERNEL.replace("* factor", "* factor + 1e-3")
+    wrong = EXPERT.replace("* 2.0f;", "* 2.0f + 1e-3f;")
     keys = [GenerationId(1, 1, 0), GenerationId(1, 2, 0), GenerationId(1, 9, 0)]
     right = dict.fromkeys(keys, verdict())
-    save(write_generations(dict(zip(keys, (KERNEL, wrong, KERNEL), strict=True)), right), tmp_path / "run")
+    save(write_generations(dict(zip(keys, (EXPERT, wrong, EXPERT), strict=True)), right), tmp_path / "run")
     timing = {"level1": {f"{n}_Scaled.py": {"mean": 4.0} for n in (1, 2, 3)}}
     (tmp_path / "times.json").write_text(json.dumps(timing))
     request = SubmissionRequest(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.mcp.test_loop import TASK
+from tests.mcp.test_loop import FOR_GPUS, OPEN, TASK
 
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.mcp.answers import Answer
@@ -39,12 +39,7 @@ def test_a_plan_becomes_a_kernel_and_says_what_may_follow(tmp_path: Path) -> Non
 
 
 def test_what_a_kernel_leaves_open_is_tuned(tmp_path: Path) -> None:
-    kernel = TASK.replace("class Model(", "class ModelNew(").replace(
-        "return torch.diag(scale) @ x",
-        "return scale[:, None] * x if TUNE['WAY'][0] else torch.diag(scale) @ x",
-    )
-    kernel = kernel.replace("size = 768", "size = 768\nTUNE = {'WAY': [0, 1]}")
-    found = ask(tmp_path, "tune", task=TASK, kernel=kernel, options={"seconds": 20}).model_dump()
+    found = ask(tmp_path, "tune", task=TASK, kernel=OPEN, options={"seconds": 20}).model_dump()
     assert found["values"] == {"WAY": 1} and found["points"] == 2
     assert found["verdict"]["verified"]
 
@@ -56,10 +51,8 @@ def test_a_store_without_runs_recalls_nothing(tmp_path: Path) -> None:
 
 
 def test_a_kernel_for_a_gpu_is_inspected_or_says_what_is_missing(tmp_path: Path) -> None:
-    source = "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }"
-    kernel = f"from torch.utils.cpp_extension import load_inline\nm = load_inline('m', '', {source!r})\n"
     try:
-        (report,) = ask(tmp_path, "inspect", kernel=kernel, gpus=["sm_90"]).model_dump()["gpus"]
+        (report,) = ask(tmp_path, "inspect", kernel=FOR_GPUS, gpus=["sm_90"]).model_dump()["gpus"]
     except (UserError, MachineError) as error:
         assert "install" in str(error)
     else:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from lab.sample_run import make_store
 from tests.browsing import chromium, is_wider_than_the_screen, watched
+from tests.report.test_inspections import FOUND
+from tests.report.test_inspections import page as inspection_page
 from tests.report.test_resultspage import A, B, bench, comparison, played, row
 
 from kernelwright.report.html import render_report
@@ -17,7 +19,12 @@ RESULTS = {
     "comparison": lambda: comparison(*(played(t, w, 2.0) for t in "tu" for w in (A, B))).files()[
         "comparison.html"
     ],
+    "inspection": lambda: inspection_page(*FOUND),
 }
+TABLES = {"bench": 3, "comparison": 4, "inspection": 1}
+SIDEWAYS = """[...document.querySelectorAll("body *")].filter(box => box.scrollWidth > box.clientWidth + 1
+    && getComputedStyle(box).overflowX === "auto" && box.tagName !== "PRE")"""
+"""Boxes other than of source that are wider inside than outside."""
 SIZES = pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
 
 
@@ -52,6 +59,16 @@ def test_verdict_is_visible_at_once(page: Any) -> None:
 
 def test_nothing_is_wider_than_the_screen(page: Any) -> None:
     assert not is_wider_than_the_screen(page)
+
+
+def test_what_is_cut_off_has_a_shadow_at_its_edge_and_takes_the_keyboard(page: Any) -> None:
+    assert_says_that_it_scrolls(page)
+    assert page.evaluate(f"{SIDEWAYS}.some(box => box.querySelector('.lineage'))")
+
+
+def assert_says_that_it_scrolls(page: Any) -> None:
+    shown = f"{SIDEWAYS}.map(box => [box.tabIndex, getComputedStyle(box).backgroundAttachment])"
+    assert all(index == 0 and "local" in shadow for index, shadow in page.evaluate(shown))
 
 
 @pytest.mark.parametrize(
@@ -95,5 +112,6 @@ def test_pages_of_results_are_whole_and_fit(browser: Any, tmp_path: Path, kind: 
     page.goto(file.as_uri())
     assert page.complaints == [] and len(page.requests) == 1
     assert not is_wider_than_the_screen(page)
-    assert page.locator("svg.chart").count() == 1 and page.locator("table").count() >= 3
+    assert page.locator("svg.chart").count() == 1 and page.locator("table").count() >= TABLES[kind]
+    assert_says_that_it_scrolls(page)
     page.close()

@@ -1,12 +1,15 @@
 """The pages of a bench and of a comparison: whole, self-contained, and no text of others acts in them."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from html import unescape
 
 from lab.sample_run import make_store
 
 from kernelwright.core.budget import Budget
 from kernelwright.report.comparison import Conditions, compare_runs
+from kernelwright.report.judged import differences, shared_facts
 from kernelwright.report.measures import RatioInterval
 from kernelwright.report.played import Contestant, Played
 from kernelwright.report.results import BenchResult, ComparisonResult
@@ -38,9 +41,9 @@ def played(task: str, contestant: Contestant, speedup: float | None) -> Played:
     )  # fmt: skip
 
 
-def comparison(*runs: Played) -> ComparisonResult:
-    conditions = Conditions(budget=Budget(evaluations=2))
-    return ComparisonResult("trial", runs, compare_runs(runs, [A, B]), conditions, "kernelwright compare", {})
+def comparison(*runs: Played, contestants: Sequence[Contestant] = (A, B)) -> ComparisonResult:
+    compared, conditions = compare_runs(runs, contestants), Conditions(budget=Budget(evaluations=2))
+    return ComparisonResult("trial", runs, compared, conditions, "kernelwright compare", {})
 
 
 def cells(page: str) -> set[str]:
@@ -66,6 +69,38 @@ def test_a_comparison_has_every_figure_of_its_tables_on_its_page() -> None:
     page = result.files()["comparison.html"]
     assert {cell for table in result.tables() for line in table.rows for cell in line} <= cells(page)
     assert "2 recipes on 2 tasks" in page and "Budget of every run: 2 evaluations." in page
+
+
+JUDGES = {"n1 cores 0-1": {"torch": "2.14", "cores": 2}, "n2 cores 0-1": {"torch": "2.14", "cores": 4}}
+
+
+def test_a_bench_over_several_devices_names_all_of_them_and_each_rows() -> None:
+    rows = [row(task, device=device) for task, device in zip("ab", JUDGES, strict=True)]
+    result = replace(bench(*rows), judges=JUDGES)
+    for name in ("results.html", "results.md"):
+        text = result.files()[name]
+        assert text.count("n1 cores 0-1") == text.count("n2 cores 0-1") == 2
+    assert result.tables()[0].header[-1] == "device" and "device" in result.tables()[0].spare
+    assert {"n2 cores 0-1", "4"} <= cells(result.files()["results.html"])
+    assert bench(row("a", device="n1")).tables()[0].header[-1] != "device"
+
+
+def test_a_comparison_over_several_devices_names_each_tasks() -> None:
+    runs = [
+        played(task, who, 2.0).model_copy(update={"device": device})
+        for task, device in zip("tu", JUDGES, strict=True)
+        for who in (A, B)
+    ]
+    files = replace(comparison(*runs), judges=JUDGES).files()
+    for name in ("comparison.html", "comparison.md"):
+        assert files[name].count("n1 cores 0-1") == files[name].count("n2 cores 0-1") == 2
+
+
+def test_what_devices_share_is_said_once() -> None:
+    assert shared_facts(JUDGES) == {"torch": "2.14"} and shared_facts({}) == {}
+    table = differences(JUDGES)
+    assert table is not None and table.header == ("device", "cores")
+    assert differences({"n1": {"cores": 2}}) is None
 
 
 def test_no_text_of_others_acts_in_a_page_and_nothing_comes_from_elsewhere() -> None:

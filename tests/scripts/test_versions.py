@@ -96,10 +96,27 @@ def test_tests_that_do_not_end_are_no_count(stub_commands: dict[str, Any], tried
 
 def test_rows_stand_in_the_order_of_versions_and_once(stub_commands: dict[str, Any], tried: Any) -> None:
     stub_commands.update(code=0, report="<testsuites/>")
-    tried("--python", "python3.100", "python3.99")
-    code, rows = tried("--python", "python3.99", sys.executable)
+    tried("--python", "python3.100", "python3.99", "--torch", "2.9.0")
+    code, rows = tried("--python", "python3.99", sys.executable, "--torch", "2.9.0")
     assert code == 0
     assert [row["python"] for row in rows] == ["3.11.2", "3.99", "3.100"]
+
+
+def test_every_other_pair_is_listed_as_untried(
+    stub_commands: dict[str, Any], tried: Any, tmp_path: Path
+) -> None:
+    stub_commands.update(code=0, report="<testsuites/>")
+    tried("--python", "python3.99", "--torch", "2.8.0")
+    _, rows = tried("--torch", "2.9.0")
+    assert [(row["python"], row["torch"], row["outcome"]) for row in rows] == [
+        ("3.11.2", "2.8.0", "untried"), ("3.11.2", "2.9.0+cpu", "passed"),
+        ("3.99", "2.8.0", "untried"), ("3.99", "2.9.0", "untried"),
+    ]  # fmt: skip
+    assert "| 3.99 | 2.9.0 | untried | - |" in (tmp_path / "versions.md").read_text(encoding="utf-8")
+    stub_commands["fails"] = "torch==2.8"
+    _, rows = tried("--torch", "2.8.0")
+    outcomes = {(row["python"], row["torch"]): row["outcome"] for row in rows}
+    assert len(rows) == 4 and outcomes["3.11.2", "2.8.0"] == "cannot be installed"
 
 
 def test_the_oldest_torch_is_the_one_that_the_project_admits() -> None:

@@ -47,10 +47,15 @@ def fill(store: SqlStore, n: int, *, is_ended: bool = True) -> str:
     store.append_events(run_id, [CandidateWritten(step=i, candidate=f"c{i}") for i in range(4)])
     store.add_model_call(run_id, make_model_call(n, detail="429\x00é"))
     if is_ended:
-        left = [make_outcome(i, run_id=run_id, log_speedup=i / 10) for i in range(3)]
-        store.close_run(run_id, FINISHED, left, make_plan(n, run_id=run_id))
-        store.set_state(run_id, RunState.FINISHED)
+        finish(store, run_id, n)
     return run_id
+
+
+def finish(store: SqlStore, run_id: str, n: int) -> None:
+    """End a run with three outcomes and a plan."""
+    left = [make_outcome(i, run_id=run_id, log_speedup=i / 10) for i in range(3)]
+    store.close_run(run_id, FINISHED, left, make_plan(n, run_id=run_id))
+    store.set_state(run_id, RunState.FINISHED)
 
 
 def content(store: SqlStore) -> dict[str, list[tuple[Any, ...]]]:
@@ -84,7 +89,8 @@ def test_a_copy_holds_the_same_and_a_second_one_adds_nothing(full: SqlStore, tmp
     assert content(copy) == content(full)
     again = copy_runs(full, copy)
     assert again.model_dump() == {
-        "runs": 0, "carried_on": 0, "unchanged": 5, "at_work": (), "outcomes": 0, "plans": 0, "findings": 0
+        "runs": 0, "carried_on": 0, "unchanged": 5, "at_work": (), "diverged": (), "outcomes": 0, "plans": 0,
+        "findings": 0,
     }  # fmt: skip
     assert content(copy) == content(full)
     back = copy_runs(copy, full)
@@ -148,7 +154,41 @@ def test_a_run_that_went_on_otherwise_there_stays(full: SqlStore, tmp_path: Path
     copy.append_event(run_id, CandidateWritten(step=9, candidate="there"))
     full.append_events(run_id, [CandidateWritten(step=9, candidate=name) for name in ("here", "more")])
     before = content(copy)
-    assert copy_runs(full, copy).carried_on == 0 and content(copy) == before
+    copied = copy_runs(full, copy)
+    assert (copied.diverged, copied.carried_on, copied.unchanged) == ((run_id,), 0, 4)
+    assert content(copy) == before
+
+
+@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.FAILED])
+def test_a_run_that_finished_here_and_went_on_otherwise_there_leaves_nothing_there(
+    full: SqlStore, tmp_path: Path, state: RunState
+) -> None:
+    copy = opened(tmp_path / "copy.db")
+    copy_runs(full, copy)
+    run_id = full.newest_runs(1)[0].run_id
+    copy.append_event(run_id, CandidateWritten(step=9, candidate="there"))
+    copy.set_state(run_id, state)
+    finish(full, run_id, 11)
+    before = content(copy)
+    copied = copy_runs(full, copy)
+    assert (copied.diverged, copied.outcomes, copied.plans) == ((run_id,), 0, 0)
+    assert content(copy) == before
+    finish(copy, run_id, 12)
+    assert [outcome.run_id for _, outcome in copy.iter_outcomes()].count(run_id) == 3
+    again = copy_runs(full, copy)
+    assert (again.unchanged, again.outcomes, again.plans) == (5, 0, 0)
+
+
+def test_a_run_that_failed_there_and_was_taken_up_here_is_brought_up_to_date(
+    full: SqlStore, tmp_path: Path
+) -> None:
+    copy = opened(tmp_path / "copy.db")
+    run_id = full.newest_runs(1)[0].run_id
+    full.set_state(run_id, RunState.FAILED, "no compiler")
+    copy_runs(full, copy)
+    assert copy_runs(full, copy).unchanged == 5
+    finish(full, run_id, 11)
+    assert copy_runs(full, copy).carried_on == 1 and content(copy) == content(full)
 
 
 @pytest.mark.parametrize("is_here", [True, False])
@@ -182,6 +222,7 @@ def test_a_run_that_is_taken_up_there_meanwhile_keeps_what_is_written(
 
     copied = copy_runs(full, copy, say=carry_on)
     assert copied.at_work == ((run_id,) if is_kept else ()) and copied.carried_on == 0
+    assert copied.diverged == (() if is_kept else (run_id,))
     last = list(other.iter_events(run_id))[-1].event
     assert isinstance(last, CandidateWritten) and last.candidate == "there"
 

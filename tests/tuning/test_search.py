@@ -67,6 +67,18 @@ def test_the_fastest_point_is_found_whatever_the_machine_does_meanwhile() -> Non
     assert surface(run)[0].startswith("TILE: ")
 
 
+def test_points_that_are_no_program_are_remembered_and_not_tried() -> None:
+    class Picky(OpenSource):
+        """Stub: a tile of 128 is no program."""
+
+        def source(self, values: Values) -> str | None:
+            return None if values["TILE"] == 128 else super().source(values)
+
+    run = tune_points(Picky(SOURCE), StubTimer(), seconds=1e9)
+    assert run.illegal and all(values["TILE"] == 128 for values in run.illegal)
+    assert all(tried.values["TILE"] != 128 for tried in run.tried)
+
+
 def test_few_points_end_the_search_before_the_seconds_do() -> None:
     timer = StubTimer()
     run = tune_points(OpenSource('TUNE = {"TILE": [16, 64], "UNROLL": [4]}\n'), timer, seconds=1e9)

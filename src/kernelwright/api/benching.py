@@ -13,7 +13,7 @@ from kernelwright.api.models import check_models, ready_models
 from kernelwright.api.starting import spec_for
 from kernelwright.api.workers import any_machine, open_fleet
 from kernelwright.core.errors import UserError
-from kernelwright.core.machine import Machine
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.models import ModelSettings
 from kernelwright.core.request import BenchRequest
 from kernelwright.core.run import RunSpec, RunState
@@ -24,6 +24,7 @@ from kernelwright.remote.fleet.fleet import Fleet
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes
 from kernelwright.remote.fleet.session import FleetEvaluator
 from kernelwright.report.benchprogress import RunsProgress, show_runs
+from kernelwright.report.judged import shared_facts
 from kernelwright.report.results import BenchResult
 from kernelwright.report.tables import BenchRow
 from kernelwright.runs.evaluator import Evaluator
@@ -50,24 +51,23 @@ class _Bench:
     baselines: tuple[str, ...] | None
     rows: list[BenchRow] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-    machine: Machine | None = None
-    """The first that a fleet had; None: this one."""
+    judges: dict[str, dict[str, FactValue]] = field(default_factory=dict)
+    """By device, what the first run that it judged holds for."""
 
     def result(self) -> BenchResult:
         """Return what there is so far; tasks that were not come to count as left."""
         begun = {*(row.task for row in self.rows), *self.left}
         order = {entry.task.name: number for number, entry in enumerate(self.entries)}
         waiting = [entry.task.name for entry in self.entries if entry.task.name not in begun]
+        environment = shared_facts(self.judges) or probe.probe_machine().environment()
         return BenchResult(
             title=self.title,
             rows=tuple(sorted(self.rows, key=lambda row: order[row.task])),
             left=(*self.left, *waiting),
             command=self.request.command_line(),
-            environment={
-                **(self.machine or probe.probe_machine()).environment(),
-                **package_versions(self.baselines or ()),
-            },
+            environment={**environment, **package_versions(self.baselines or ())},
             is_quick=self.request.quick,
+            judges=self.judges,
         )
 
     def run_on(self, fleet: Fleet, progress: RunsProgress) -> None:
@@ -80,10 +80,9 @@ class _Bench:
             begun = record.spec.machine if record and record.state is not RunState.FAILED else None
 
             def play(evaluator: FleetEvaluator) -> None:
-                self.machine = self.machine or evaluator.machine()
                 row = self._run_one(evaluator, entry, record, None)
                 progress.finish_one_of(row)
-                self.rows.append(row)
+                self._add(row)
 
             return FleetJob(entry.task.name, play, begun.is_like if begun else any_machine)
 
@@ -100,8 +99,14 @@ class _Bench:
             return False
         row = row_of(self.store, record.run_id, entry, None)
         progress.finish_one_of(row)
-        self.rows.append(row)
+        self._add(row)
         return True
+
+    def _add(self, row: BenchRow) -> None:
+        """Take a row in, and what is known of the device that judged it."""
+        self.rows.append(row)
+        if row.run_id is not None and row.device not in self.judges:
+            self.judges[row.device] = self.store.get_run(row.run_id).spec.environment
 
     def run_all(self, referee: Evaluator, progress: RunsProgress) -> None:
         """Bring every task to its end; after ``stop_after`` seconds none is begun or carried on."""
@@ -116,7 +121,7 @@ class _Bench:
             progress.start(entry.task.name)
             row = self._run_one(referee, entry, record, progress)
             progress.finish(row)
-            self.rows.append(row)
+            self._add(row)
 
     def _run_one(
         self,

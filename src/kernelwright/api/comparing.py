@@ -25,6 +25,7 @@ from kernelwright.remote.fleet.lanes import FleetJob, Lanes
 from kernelwright.remote.fleet.session import FleetEvaluator
 from kernelwright.report.benchprogress import show_runs
 from kernelwright.report.comparison import Conditions, compare_runs
+from kernelwright.report.judged import shared_facts
 from kernelwright.report.played import Contestant
 from kernelwright.report.results import ComparisonResult
 from kernelwright.report.tables import BenchRow
@@ -137,13 +138,15 @@ def _models_by_team(request: CompareRequest) -> dict[str, ModelSettings | None]:
 
 def _result(roster: Roster) -> ComparisonResult:
     grid, played = roster.grid, roster.played()
+    judges = roster.judges(played)
     return ComparisonResult(
         title=grid.title,
         played=tuple(played),
         comparison=compare_runs(played, grid.contestants, horizon=grid.conditions.budget.evaluations),
         conditions=grid.conditions,
         command=roster.request.command_line(),
-        environment=roster.environment(),
+        environment=shared_facts(judges),
+        judges=judges,
     )
 
 

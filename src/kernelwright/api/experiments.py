@@ -7,6 +7,7 @@ from kernelwright.core.errors import KernelwrightError, StoreError, UserError
 from kernelwright.core.request import BenchRequest, CompareRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.traces import write_trace
+from kernelwright.report.judged import judged_on
 from kernelwright.report.played import winner_of
 from kernelwright.report.story import tell
 from kernelwright.report.tables import BenchRow, row_from_story
@@ -63,4 +64,5 @@ def row_of(store: Store, run_id: str, entry: BenchTask, failure: str | None, lab
         run_id=run_id,
         failure=failure,
         winner=winner_of(store, run_id, story),
+        device=judged_on(store.get_run(run_id).spec, story),
     )

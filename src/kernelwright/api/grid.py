@@ -1,10 +1,11 @@
 """The runs of a comparison: which there are, which have ended, and how the others are played."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kernelwright.api.experiments import check_place, check_title
+from kernelwright.api.machines import environment_of
 from kernelwright.core.errors import UserError
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.machine import Machine
@@ -99,11 +100,15 @@ class Roster:
         runs = (played_run(self.store, record, is_timed=is_timed) for record in records if record is not None)
         return [run for run in runs if run is not None]
 
-    def environment(self) -> dict[str, FactValue]:
-        """Return what the figures hold for, as the first run has it; empty before there is one."""
-        first = next(iter(self._records.values()), None)
-        known = first.spec.environment if first is not None else {}
-        return {name: value for name, value in known.items() if name not in (MEMORY_FACT, MEASUREMENTS_FACT)}
+    def judges(self, played: Iterable[Played]) -> dict[str, dict[str, FactValue]]:
+        """Return what the figures of each device that judged some runs hold for, as its first run has it."""
+        known = {record.run_id: record.spec.environment for record in self._records.values()}
+        found: dict[str, dict[str, FactValue]] = {}
+        for run in played:
+            facts = known[run.run_id].items()
+            plain = {name: v for name, v in facts if name not in (MEMORY_FACT, MEASUREMENTS_FACT)}
+            found.setdefault(run.device, plain)
+        return found
 
     def record(self, cell: PlannedRun) -> RunRecord | None:
         """Return a cell's run as the store has it now, None when there is none."""
@@ -152,7 +157,7 @@ class Roster:
             experiment=self.grid.title,
             is_cold=conditions.memory == "cold",
             machine=machine,
-            environment={**machine.environment(), **facts},
+            environment={**environment_of(machine), **facts},
         )
 
 

@@ -6,7 +6,9 @@ Each question is answered in one function here, for every command alike.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kernelwright.core.digest import content_digest
 from kernelwright.core.errors import UserError
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.machine import Machine
 from kernelwright.core.target import TargetName
 from kernelwright.referee.baselines import known_baselines, package_versions
@@ -96,3 +98,8 @@ def further_baselines(names: Sequence[str] | None, target: str) -> tuple[str, ..
     if not names:
         return None
     return tuple(dict.fromkeys(("eager", *parse_baselines(names, target.partition("/")[0]))))
+
+
+def environment_of(machine: Machine) -> dict[str, FactValue]:
+    """Return what a run's figures hold for: its machine, and which source of this package makes the run."""
+    return {**machine.environment(), "kernelwright_source": content_digest()}

@@ -7,7 +7,13 @@ from kernelwright import remote
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing, workers
 from kernelwright.api.capturing import require_own
-from kernelwright.api.machines import bound_settings, further_baselines, machine_for, parse_target
+from kernelwright.api.machines import (
+    bound_settings,
+    environment_of,
+    further_baselines,
+    machine_for,
+    parse_target,
+)
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.api.stored import stored_answer, unfinished_run
 from kernelwright.core.budget import Budget
@@ -339,5 +345,5 @@ def spec_for(
         baselines=chosen or RunSpec.model_fields["baselines"].default,
         experiment=experiment,
         machine=machine,
-        environment=machine.environment(),
+        environment=environment_of(machine),
     )

@@ -72,6 +72,8 @@ def run_tune(request: TuneRequest, *, settings: Settings | None = None) -> TuneR
         seconds=run.seconds,
         is_exhausted=run.is_exhausted,
         surface=tuple(surface(run)),
+        open_source=task.source if request.kernel is None else read_kernel(request.kernel),
+        illegal=tuple(map(dict, run.illegal)),
         evaluation=verdicts[-1],
     )
 

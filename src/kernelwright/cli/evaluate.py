@@ -69,7 +69,6 @@ def _show_several(result: "KernelComparison", *, as_json: bool) -> None:
 def show(evaluation: Evaluation) -> None:
     """Print the verdict, what led to it, errors and timings."""
     # lazy: there is time for it while the referee is at work, and JSON needs none of it
-    from kernelwright.report.sections import timing_rows
     from kernelwright.report.verdict import evaluation_verdict
 
     print_verdict(evaluation_verdict(evaluation))
@@ -81,10 +80,7 @@ def show(evaluation: Evaluation) -> None:
     for family, why in evaluation.families_skipped.items():
         tell(f"not used: {family.replace('_', ' ')} ({why})")
     if evaluation.results:
-        rows = [
-            (row.workload, row.what, row.median, row.spread, row.speedup) for row in timing_rows(evaluation)
-        ]
-        print_table(Table(TIMINGS, rows, numbers=TIMINGS[2:]))
+        print_table(_timings(evaluation))
     for note in evaluation.notes:
         tell(f"note: {note}")
     if evaluation.sandbox is not None:
@@ -101,4 +97,12 @@ def _errors(evaluation: Evaluation) -> Table:
         cells = (row.workload, row.family.replace("_", " "), row.output)
         rows.append((*cells, row.error, row.reference_error, row.allowed, used))
         styles.append("red" if row.share > 1 else "")
-    return Table(ERRORS, rows, styles, numbers=ERRORS[3:])
+    return Table(ERRORS, rows, styles, numbers=ERRORS[3:], spare=("reference's",))
+
+
+def _timings(evaluation: Evaluation) -> Table:
+    # lazy: as above
+    from kernelwright.report.sections import timing_rows
+
+    rows = [(row.workload, row.what, row.median, row.spread, row.speedup) for row in timing_rows(evaluation)]
+    return Table(TIMINGS, rows, numbers=TIMINGS[2:], spare=("10 to 90 %",))

@@ -19,6 +19,7 @@ from kernelwright.report.files import json_text, make_folder, require_writable, 
 from kernelwright.report.inspections import (
     HEADER,
     NUMBERS,
+    SPARE,
     cells,
     headline,
     inspections_markdown,
@@ -182,4 +183,4 @@ def show(found: Sequence[Inspection]) -> None:
 def _table(inspection: Inspection) -> Table:
     rows = [cells(kernel) for kernel in inspection.kernels]
     styles = ["" if kernel.outcome.can_run else "red" for kernel in inspection.kernels]
-    return Table(HEADER, rows, styles, numbers=NUMBERS)
+    return Table(HEADER, rows, styles, numbers=NUMBERS, spare=SPARE)

@@ -63,7 +63,7 @@ def show(store: StoreOption = None, as_json: AsJson = False) -> None:
         measured = "" if effect.median_speedup is None else f"{effect.median_speedup:.2f}x"
         numbers = (str(n) for n in (effect.tries, effect.verified, effect.wins))
         rows.append((effect.skill, effect.coder, effect.expected, *numbers, measured))
-    _print(("skill", "by", "expected", "tries", "verified", "wins", "median"), rows)
+    _print(("skill", "by", "expected", "tries", "verified", "wins", "median"), rows, ("by", "verified"))
 
 
 @app.command()
@@ -105,7 +105,7 @@ def archive(store: StoreOption = None, as_json: AsJson = False) -> None:
         structure = str(plan.signature.get("graph.structure") or "")
         skills = " > ".join(skills_in_order(plan.plan))
         rows.append((plan.run_id, plan.task_name, plan.target, structure, f"{plan.speedup:.2f}x", skills))
-    _print(("run", "task", "target", "structure", "speedup", "skills"), rows)
+    _print(("run", "task", "target", "structure", "speedup", "skills"), rows, ("target", "structure"))
 
 
 @app.command()
@@ -181,5 +181,5 @@ def _as_document(finding: Finding) -> dict[str, Any]:
     return {"id": finding.id, **finding.model_dump(mode="json")}
 
 
-def _print(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print_table(Table(header, rows, is_text=True), whole=("skill", "finding", "run"))
+def _print(header: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str] = ()) -> None:
+    print_table(Table(header, rows, is_text=True, spare=spare), whole=("skill", "finding", "run"))

@@ -59,4 +59,6 @@ def _words(copied: "CopyReport") -> str:
         lines.append(f"{copied.carried_on} runs had gone on and are now as they are in the other store")
     if copied.at_work:
         lines.append(f"left out, as a process is at work on them: {', '.join(copied.at_work)}")
+    if copied.diverged:
+        lines.append(f"left out, as they went on otherwise in the other store: {', '.join(copied.diverged)}")
     return "\n".join(lines)

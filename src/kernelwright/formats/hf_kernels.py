@@ -18,6 +18,19 @@ from kernelwright.formats.package import Converted, Package, identifier
 LICENSE = "apache-2.0"
 NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
 """Names of kernels that Hugging Face takes; a kernel's module has underscores instead."""
+FLAKE = """{
+  description = "A kernel packed by Kernelwright";
+
+  inputs.kernel-builder.url = "github:huggingface/kernels";
+
+  outputs = { self, kernel-builder }:
+    kernel-builder.lib.genKernelFlakeOutputs {
+      inherit self;
+      path = ./.;
+    };
+}
+"""
+"""What their builder is started with; it lives in the repository of ``kernels``, and reads build.toml."""
 
 
 def write_hf_kernels(package: Package) -> Converted:
@@ -51,6 +64,7 @@ def write_hf_kernels(package: Package) -> Converted:
     files |= {
         f"{variant}/metadata.json": _metadata(name, backend, built),
         "build.toml": _build(name, backend),
+        "flake.nix": FLAKE,
         "README.md": _card(package, name, evaluation),
     }
     return Converted(files, (f"{package.task.name}: the kernel is compiled where it is first used",))

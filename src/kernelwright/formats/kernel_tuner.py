@@ -1,7 +1,9 @@
 """Tuned spaces in the formats of auto-tuners: T1 (what is open) and T4 (what was measured), and T4 in.
 
 Schemas: the T1 and T4 schemas of the auto-tuning community, 1.0.0, as Kernel Tuner and its benchmark hub use
-them. T1 names languages of GPUs only, and grid sizes: ours say their own language, and the sizes are empty.
+them. T1 knows three languages and wants sizes of a grid. A kernel in another language names it all the same,
+and ``General.Extensions`` says so; both sizes are 1, because a kernel of ours launches itself. Points that
+are no program are results of T4, invalid by ``constraints``: no condition over parameters says which.
 """
 
 from collections.abc import Mapping
@@ -14,9 +16,16 @@ from kernelwright.core.plan import ParamValue
 
 VERSION = "1.0.0"
 OBJECTIVE = "time"
+OPEN_NAME = "open.py"
+"""Of the file with what was open: the kernel as it was given, or the task whose programs were tuned."""
+LANGUAGES = {name.lower(): name for name in ("CUDA", "OpenCL", "Vulkan")}
+"""Language -> its name in T1, which has no others."""
+NO_PROGRAM = "no program is generated for this point"
 _TYPES: dict[type, str] = {bool: "bool", int: "int", float: "float"}
-_INVALIDITY = (("timeout", ("ran past", "too late")), ("compile", ("error:", "compiler")),
-               ("correctness", ("not close", "do not match", "mismatch")))  # fmt: skip
+_INVALIDITY = (
+    ("constraints", (NO_PROGRAM,)), ("timeout", ("ran past", "too late")),
+    ("compile", ("error:", "compiler")), ("correctness", ("not close", "do not match", "mismatch")),
+)  # fmt: skip
 """Why a point failed, in their words -> what our reason says."""
 
 
@@ -46,8 +55,12 @@ class TunedSpace:
 
 def write_space(space: TunedSpace) -> dict[str, Any]:
     """Return the space as T1."""
+    general: dict[str, Any] = {"FormatVersion": 1, "TimeUnit": "Milliseconds", "OutputFormat": "JSON"}
+    if space.language not in LANGUAGES:
+        names = ", ".join(LANGUAGES.values())
+        general["Extensions"] = [f"Language: {space.language}, where T1 has {names}"]
     return {
-        "General": {"FormatVersion": 1, "TimeUnit": "Milliseconds", "OutputFormat": "JSON"},
+        "General": general,
         "ConfigurationSpace": {
             "TuningParameters": [
                 {"Name": name, "Type": _type_of(values), "Values": repr(list(values))}
@@ -56,9 +69,9 @@ def write_space(space: TunedSpace) -> dict[str, Any]:
             "Conditions": [],
         },
         "KernelSpecification": {
-            "Language": space.language.upper(),
+            "Language": LANGUAGES.get(space.language, space.language),
             "KernelName": space.name,
-            "KernelFile": "tuned.py",
+            "KernelFile": OPEN_NAME,
             "GlobalSize": {"X": "1"},
             "LocalSize": {"X": "1"},
         },

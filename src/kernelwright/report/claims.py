@@ -114,7 +114,9 @@ class ClaimsResult(Results):
 
     def tables(self) -> list[Table]:
         """See Results."""
-        return [Table(CLAIM_HEADER, [_claim_cells(row) for row in self.rows], is_text=True)]
+        return [
+            Table(CLAIM_HEADER, [_claim_cells(row) for row in self.rows], is_text=True, spare=("verdict",))
+        ]
 
     def files(self) -> dict[str, str]:
         """See Results."""

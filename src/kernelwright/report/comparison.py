@@ -94,6 +94,8 @@ class TaskLine(Frozen):
     task: str
     speedups: dict[str, float | None]
     """Contestant's name -> geometric mean over its seeds; None when every run failed."""
+    device: str = ""
+    """Which judged its runs."""
 
 
 class FailedRun(Frozen):
@@ -255,10 +257,14 @@ def _curve(runs: Sequence[Played], span: int) -> tuple[float, ...]:
 def _task_lines(own: Mapping[str, Sequence[Played]]) -> tuple[TaskLine, ...]:
     titles = {run.task_id: run.task for runs in own.values() for run in runs}
     finals = {name: _by_task(runs, _log_final) for name, runs in own.items()}
+    judged: dict[str, dict[str, None]] = defaultdict(dict)
+    for run in (run for runs in own.values() for run in runs):
+        judged[run.task_id][run.device] = None
     return tuple(
         TaskLine(
             task=title,
             speedups={n: math.exp(logs[task]) if task in logs else None for n, logs in finals.items()},
+            device=", ".join(filter(None, judged[task])),
         )
         for task, title in titles.items()
     )

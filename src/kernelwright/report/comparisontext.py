@@ -7,7 +7,8 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.intervals import wilson
 from kernelwright.report.comparison import MIN_PAIRED, Comparison, Conditions, Pair, Standing, TaskLine
 from kernelwright.report.estimates import Estimate
-from kernelwright.report.markdown import bullets, code, facts_line, plain, table
+from kernelwright.report.judged import Judges
+from kernelwright.report.markdown import bullets, code, facts_line, judges_part, plain, table
 from kernelwright.report.measures import duration, percent, times
 from kernelwright.report.table import Table
 
@@ -51,12 +52,14 @@ def comparison_markdown(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
+    judges: Judges | None = None,
     picture: str | None = None,
 ) -> str:
     """Return the whole document; the arguments are those of ``bench_markdown``."""
     parts = [
         f"# {plain(name)}",
         f"{date}. {facts_line(environment)}.",
+        *judges_part(judges),
         code(command),
         conditions_text(conditions),
         counted(comparison),
@@ -123,7 +126,11 @@ def pair_cells(pair: Pair) -> tuple[str, ...]:
 def task_table(comparison: Comparison) -> Table:
     """Return what each contestant delivered on each task."""
     names = [standing.name for standing in comparison.standings]
-    return Table(("task", *names), [_task_cells(line, names) for line in comparison.tasks])
+    rows = [_task_cells(line, names) for line in comparison.tasks]
+    if len({line.device for line in comparison.tasks} - {""}) < 2:
+        return Table(("task", *names), rows)
+    cells = [(*row, line.device) for row, line in zip(rows, comparison.tasks, strict=True)]
+    return Table(("task", *names, "device"), cells, numbers=names)
 
 
 def failed_notes(comparison: Comparison) -> list[str]:

@@ -20,6 +20,8 @@ HEADER = (
 )  # fmt: skip
 NUMBERS = frozenset(HEADER) - {"kernel", "grid", "occupancy", "outcome"}
 """Columns of numbers."""
+SPARE = ("launches", "grid", "warps", "loads", "stores", "matrix", "code")
+"""Columns that a narrow terminal does without."""
 LEGEND = (
     "No kernel ran: the figures come from the compiler and from the limits of the architecture. `spills`: "
     "registers of a thread that are kept in memory. `occupancy`: share of the warps that an SM or CU can "

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.visible import visible_line
+from kernelwright.report.judged import Judges, differences
 from kernelwright.report.measures import RatioInterval, fact, millis, percent, times
 from kernelwright.report.table import Table
 from kernelwright.report.tables import COLLAPSED_FROM, NEAR_FLOOR, BenchRow, Summary, TaskSpread
@@ -31,7 +32,7 @@ _SPARE = ("category", "eager", "delivered", "floor", "compiler")
 """Columns of a task that a narrow terminal does without."""
 _ACTING = {"\\": "\\\\", "|": "\\|", "`": "\\`", "<": "&lt;", "](": "]\\("}
 """What acts in Markdown wherever it stands in a line -> how it is written so that it does not."""
-FASTEST = "the fastest"
+FASTEST, DEVICE = "the fastest", "device"
 FENCES = re.compile("`{3,}")
 """They would end a block of code."""
 MIN_TASKS = 6
@@ -46,6 +47,7 @@ def bench_markdown(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
+    judges: Judges | None = None,
     picture: str | None = None,
     is_quick: bool = False,
 ) -> str:
@@ -55,12 +57,14 @@ def bench_markdown(
         date: when the bench was run, for reading.
         command: how to run it again.
         environment: processor, versions, threads.
+        judges: of each device that judged, where several did.
         picture: file name of the picture beside the document.
         is_quick: the figures are the search's own.
     """
     parts = [
         f"# {plain(name)}",
         f"{date}. {facts_line(environment)}.",
+        *judges_part(judges),
         code(command),
         bench_reading(is_quick=is_quick).replace("fast_p", "`fast_p`"),
         "## Summary",
@@ -135,7 +139,10 @@ def task_table(rows: Sequence[BenchRow], members: Sequence[BenchRow]) -> Table:
     over = tuple(f"over {name}" for name in further)
     cells = [(*row_cells(row), *(_over(row, name) for name in further)) for row in members]
     figures = {*TASK_HEADER[3:8], *over}
-    return Table((*TASK_HEADER, *over), cells, numbers=figures, spare=_SPARE)
+    if len({row.device for row in rows} - {""}) < 2:
+        return Table((*TASK_HEADER, *over), cells, numbers=figures, spare=_SPARE)
+    placed = [(*line, row.device) for line, row in zip(cells, members, strict=True)]
+    return Table((*TASK_HEADER, *over, DEVICE), placed, numbers=figures, spare=(*_SPARE, DEVICE))
 
 
 def failed_notes(rows: Sequence[BenchRow]) -> list[str]:
@@ -181,6 +188,12 @@ def code(command: str) -> str:
 def facts_line(environment: Mapping[str, FactValue]) -> str:
     """Return what is known of the machine."""
     return "; ".join(plain(f"{key} {fact(value)}") for key, value in environment.items() if value is not None)
+
+
+def judges_part(judges: Judges | None) -> list[str]:
+    """Return the table of the devices that judged, in a list; empty for one alone."""
+    found = differences(judges or {})
+    return [] if found is None else [table(*found[:2])]
 
 
 def bullets(lines: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.model_call import CallOutcome, ModelCall
 from kernelwright.core.run import RunState
+from kernelwright.report.judged import judged_on
 from kernelwright.report.measures import RatioInterval
 from kernelwright.report.story import Story, tell
 from kernelwright.report.tables import Ending, row_from_story
@@ -34,6 +35,8 @@ class Played(Frozen):
     task_id: str
     contestant: Contestant
     seed: int
+    device: str = ""
+    """Which judged it (``judged_on``); empty: not known."""
     ending: Ending
     detail: str = ""
     """Why the search ended, or what failed."""
@@ -99,6 +102,7 @@ def played_run(store: Store, record: RunRecord, *, is_timed: bool = True) -> Pla
         task_id=task.id,
         contestant=Contestant(recipe=record.spec.recipe, team=record.spec.team),
         seed=record.spec.seed,
+        device=judged_on(record.spec, story),
         ending=row.ending,
         detail=row.detail,
         speedup=row.speedup_eager,

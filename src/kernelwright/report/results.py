@@ -15,6 +15,7 @@ from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.comparison import Comparison, Conditions
 from kernelwright.report.comparisonpicture import comparison_picture
 from kernelwright.report.files import json_text, write_text
+from kernelwright.report.judged import Judges
 from kernelwright.report.measures import millis, speedup_over
 from kernelwright.report.played import Played
 from kernelwright.report.table import Table, html_table
@@ -64,6 +65,8 @@ class BenchResult(Results):
     environment: Mapping[str, FactValue]
     is_quick: bool = False
     """Delivered by the search's own verdicts."""
+    judges: Judges = field(default_factory=dict)
+    """Of each device that judged; ``environment`` is what is known of all alike."""
     date: str = field(default_factory=date_now)
 
     @property
@@ -83,6 +86,7 @@ class BenchResult(Results):
             "date": self.date,
             "command": self.command,
             "environment": self.environment,
+            "judges": self.judges,
             "is_quick": self.is_quick,
             "summaries": self.summaries,
             "rows": self.rows,
@@ -98,6 +102,7 @@ class BenchResult(Results):
             date=self.date,
             command=self.command,
             environment=self.environment,
+            judges=self.judges,
             picture="results.svg",
             is_quick=self.is_quick,
         )
@@ -116,6 +121,7 @@ class BenchResult(Results):
                 date=self.date,
                 command=self.command,
                 environment=self.environment,
+                judges=self.judges,
                 is_quick=self.is_quick,
             ),
             "results.svg": svg.standalone(bench_picture(self.title, self.rows), asset("chart.css")),
@@ -144,6 +150,8 @@ class ComparisonResult(Results):
     command: str
     """Asks for the same again."""
     environment: Mapping[str, FactValue]
+    judges: Judges = field(default_factory=dict)
+    """See BenchResult."""
     date: str = field(default_factory=date_now)
 
     @property
@@ -158,6 +166,7 @@ class ComparisonResult(Results):
             "date": self.date,
             "command": self.command,
             "environment": self.environment,
+            "judges": self.judges,
             "conditions": self.conditions,
             "comparison": self.comparison,
             "runs": self.played,
@@ -172,6 +181,7 @@ class ComparisonResult(Results):
             date=self.date,
             command=self.command,
             environment=self.environment,
+            judges=self.judges,
             picture="comparison.svg",
         )
         # lazy: load Jinja2
@@ -188,6 +198,7 @@ class ComparisonResult(Results):
                 date=self.date,
                 command=self.command,
                 environment=self.environment,
+                judges=self.judges,
             ),
             "comparison.svg": svg.standalone(
                 comparison_picture(self.title, self.comparison), asset("chart.css")
@@ -196,11 +207,12 @@ class ComparisonResult(Results):
 
     def tables(self) -> list[Table]:
         """See Results."""
-        standings, pairs = self.comparison.standings, self.comparison.pairs
+        text, standings, pairs = comparisontext, self.comparison.standings, self.comparison.pairs
+        stand, cost = map(text.standing_cells, standings), map(text.cost_cells, standings)
         tables = (
-            Table(comparisontext.STANDING_HEADER, [comparisontext.standing_cells(s) for s in standings]),
-            Table(comparisontext.COST_HEADER, [comparisontext.cost_cells(s) for s in standings]),
-            Table(comparisontext.PAIR_HEADER, [comparisontext.pair_cells(p) for p in pairs]),
+            Table(text.STANDING_HEADER, list(stand), spare=("fast_1", "fast_1.5", "fast_2", "median")),
+            Table(text.COST_HEADER, list(cost), spare=("runs", "tokens a run")),
+            Table(text.PAIR_HEADER, list(map(text.pair_cells, pairs)), spare=("areas",)),
         )
         return [table for table in tables if table.rows]
 

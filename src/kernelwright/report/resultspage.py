@@ -8,6 +8,7 @@ from kernelwright.report import comparisontext, markdown
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.comparison import Comparison, Conditions
 from kernelwright.report.comparisonpicture import comparison_picture
+from kernelwright.report.judged import Judges, differences
 from kernelwright.report.page import render
 from kernelwright.report.sections import fact_rows
 from kernelwright.report.table import Table
@@ -34,6 +35,7 @@ def bench_page(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
+    judges: Judges | None = None,
     is_quick: bool,
 ) -> str:
     """Return the page of one recipe over many tasks; ``left`` names the tasks without a row."""
@@ -51,8 +53,9 @@ def bench_page(
         *_task_parts(rows),
     ]
     return _results_page(
-        "bench", title, f"{faster} of {len(rows)} tasks are faster", lines, parts, date, command, environment
-    )
+        "bench", title, f"{faster} of {len(rows)} tasks are faster", lines, parts, date, command, environment,
+        judges,
+    )  # fmt: skip
 
 
 def _task_parts(rows: Sequence[BenchRow]) -> list[PagePart]:
@@ -73,6 +76,7 @@ def comparison_page(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
+    judges: Judges | None = None,
 ) -> str:
     """Return the page of recipes side by side."""
     text, standings = comparisontext, comparison.standings
@@ -90,7 +94,7 @@ def comparison_page(
     ]
     lines = [text.conditions_text(conditions), text.counted(comparison)]
     headline = f"{len(standings)} recipes on {len(comparison.tasks)} tasks"
-    return _results_page("comparison", title, headline, lines, parts, date, command, environment)
+    return _results_page("comparison", title, headline, lines, parts, date, command, environment, judges)
 
 
 def _pair_table(cells: Sequence[tuple[str, ...]]) -> Table:
@@ -107,6 +111,7 @@ def _results_page(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
+    judges: Judges | None,
 ) -> str:
     return render(
         "results.html.j2",
@@ -118,4 +123,5 @@ def _results_page(
         date=date,
         command=command,
         environment=fact_rows(dict(environment)),
+        judges=differences(judges or {}),
     )

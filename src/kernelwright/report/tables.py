@@ -58,6 +58,8 @@ class BenchRow(Frozen):
     group: str
     """Row of the summary it counts in, e.g. ``main`` or ``held-out``."""
     run_id: str | None = None
+    device: str = ""
+    """Which judged it (``judged_on``); empty: not known."""
     ending: Ending
     detail: str = ""
     """Why the search ended, or what failed."""
@@ -175,6 +177,7 @@ def row_from_story(
     run_id: str,
     failure: str | None = None,
     winner: Candidate | None = None,
+    device: str = "",
 ) -> BenchRow:
     """Return a task's row; an unfinished or failed run is a failed row.
 
@@ -187,6 +190,7 @@ def row_from_story(
         category=category,
         group=group,
         run_id=run_id,
+        device=device,
         ending=Ending.FAILED,
         detail=failure or (finished.reason if finished else "not finished"),
         evaluations=finished.spent.evaluations if finished else len(story.evaluated),

@@ -6,7 +6,14 @@ from typing import Any
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.plan import ParamValue
 from kernelwright.core.target import TargetName
-from kernelwright.formats.kernel_tuner import PointTimes, TunedSpace, write_results, write_space
+from kernelwright.formats.kernel_tuner import (
+    NO_PROGRAM,
+    OPEN_NAME,
+    PointTimes,
+    TunedSpace,
+    write_results,
+    write_space,
+)
 from kernelwright.report.files import json_text
 from kernelwright.report.results import Results
 from kernelwright.report.table import Table
@@ -54,6 +61,10 @@ class TuneResult(Results):
     """Every point that could be drawn was tried."""
     surface: tuple[str, ...]
     """What was learned of each parameter, widest spread first."""
+    open_source: str
+    """The kernel as it was given; of a space of programs, the task."""
+    illegal: tuple[dict[str, ParamValue], ...] = ()
+    """Points that were drawn and are no program."""
     evaluation: Evaluation | None = field(default=None)
     """The referee's verdict on the source."""
 
@@ -96,6 +107,7 @@ class TuneResult(Results):
             "surface": list(self.surface),
             "parameters": {name: list(values) for name, values in self.parameters.items()},
             "tried": [asdict(point) for point in self.points],
+            "illegal": list(self.illegal),
             "source": self.source,
             "evaluation": self.evaluation,
         }
@@ -106,13 +118,15 @@ class TuneResult(Results):
         return {
             "tuned.json": json_text(self.document()),
             "tuned.py": self.source,
+            OPEN_NAME: self.open_source,
             "tuned.t1.json": json_text(write_space(space)),
             T4_NAME: json_text(write_results(space)),
         }
 
     def _space(self) -> TunedSpace:
-        points = (PointTimes(p.values, p.times_ms, p.why, p.ratio) for p in self.points)
-        return TunedSpace(self.task, self.target.language, self.parameters, tuple(points))
+        tried = (PointTimes(p.values, p.times_ms, p.why, p.ratio) for p in self.points)
+        illegal = (PointTimes(values, (), NO_PROGRAM) for values in self.illegal)
+        return TunedSpace(self.task, self.target.language, self.parameters, (*tried, *illegal))
 
     def tables(self) -> list[Table]:
         """See Results."""

@@ -49,6 +49,8 @@ class CopyReport(Frozen):
     """Were there."""
     at_work: tuple[str, ...]
     """Ids of the runs that a process is at work on; they were left out."""
+    diverged: tuple[str, ...]
+    """Ids of the runs that went on one way here and another way there; they stay as they are there."""
     outcomes: int
     plans: int
     findings: int
@@ -59,10 +61,11 @@ def copy_runs(
 ) -> CopyReport:
     """Copy runs, their outcomes, their plans, and all findings; nothing is copied twice.
 
-    Whatever the other store holds stays as it is, but for a run that has not ended there, that nobody is at
-    work on, and that has gone on here: it becomes as it is here. What is copied has the same ids and times.
-    What is counted from outcomes is counted in the other store, and what the Librarian makes of them it makes
-    there. It can be interrupted and begun again.
+    Whatever the other store holds stays as it is, but for a run that has not finished there, that nobody is
+    at work on, and that has gone on here: it becomes as it is here. A run that went on differently in both
+    stores stays, and nothing of it is copied. What is copied has the same ids and times. What is counted from
+    outcomes is counted in the other store, and what the Librarian makes of them it makes there. It can be
+    interrupted and begun again.
 
     Args:
         source: is read.
@@ -78,8 +81,10 @@ class _RunThere(StrEnum):
 
     MISSING = "missing"
     BEHIND = "behind"
-    """It has not ended, and begins as it does here."""
+    """It has not finished, and begins as it does here."""
     AT_WORK = "at work"
+    DIVERGED = "diverged"
+    """It has not finished, and went on otherwise than here: what it leaves to others is its own."""
     SETTLED = "settled"
     """It stays as it is."""
 
@@ -92,21 +97,24 @@ class _Copy:
     def all(self, say: Say) -> CopyReport:
         here, there = (self._states(store) for store in (self._source, self._target))
         held = set(self._source.leases_of(list(here)))
-        wanted = [r for r in here if r not in held and there.get(r, RunState.RUNNING) == RunState.RUNNING]
+        wanted = [r for r in here if r not in held and there.get(r) != RunState.FINISHED]
         found: dict[str, _RunThere] = {}
         for done, some in enumerate(batched(wanted, _RUNS)):
             say(done * _RUNS, len(wanted))
             found |= self._copy(some)
         held |= {run_id for run_id, stood in found.items() if stood is _RunThere.AT_WORK}
+        diverged = [run_id for run_id, stood in found.items() if stood is _RunThere.DIVERGED]
+        left_out = held.union(diverged)
         count = Counter(found.values())
         new, carried_on = count[_RunThere.MISSING], count[_RunThere.BEHIND]
         return CopyReport(
             runs=new,
             carried_on=carried_on,
-            unchanged=len(here) - new - carried_on - len(held),
+            unchanged=len(here) - new - carried_on - len(left_out),
             at_work=tuple(run_id for run_id in here if run_id in held),
-            outcomes=self._copy_outcomes(held),
-            plans=self._copy_plans(held),
+            diverged=tuple(diverged),
+            outcomes=self._copy_outcomes(left_out),
+            plans=self._copy_plans(left_out),
             findings=self._copy_findings(),
         )
 
@@ -167,16 +175,22 @@ class _Copy:
             if run_id in held:
                 return _RunThere.AT_WORK
             mine, theirs = events_here.get(run_id, []), events_there.get(run_id, [])
-            has_more = len(mine) > len(theirs) or row.state != RunState.RUNNING
-            is_behind = states[run_id] == RunState.RUNNING and has_more and mine[: len(theirs)] == theirs
-            return _RunThere.BEHIND if is_behind else _RunThere.SETTLED
+            if states[run_id] == RunState.FINISHED:
+                return _RunThere.SETTLED
+            both = min(len(mine), len(theirs))
+            if mine[:both] != theirs[:both]:
+                return _RunThere.DIVERGED
+            has_ended = len(theirs) == both and row.state not in (RunState.RUNNING, states[run_id])
+            has_more = len(mine) > both or has_ended
+            return _RunThere.BEHIND if has_more else _RunThere.SETTLED
 
         return {row.run_id: look(row) for row in here}
 
-    def _copy_outcomes(self, held: Collection[str]) -> int:
+    def _copy_outcomes(self, left_out: Collection[str]) -> int:
         number = sa.func.min(outcomes.c.outcome_id)
         first = sa.select(outcomes.c.run_id).group_by(outcomes.c.run_id).order_by(number)
-        there = {row.run_id for row in self._target.rows(sa.select(outcomes.c.run_id).distinct())} | set(held)
+        there = set(left_out)
+        there |= {row.run_id for row in self._target.rows(sa.select(outcomes.c.run_id).distinct())}
         left = [
             r.run_id for r in self._source.rows(first) if self._wanted(r.run_id) and r.run_id not in there
         ]
@@ -188,10 +202,10 @@ class _Copy:
             n += self._target.transact(partial(_put_outcomes, found=found))
         return n
 
-    def _copy_plans(self, held: Collection[str]) -> int:
+    def _copy_plans(self, left_out: Collection[str]) -> int:
         found = self._source.rows(sa.select(plans).order_by(plans.c.plan_id))
-        wanted = [row for row in found if self._wanted(row.run_id) and row.run_id not in held]
-        return self._put_missing(plans, wanted, "plan_id", ("run_id", "best_source"))
+        wanted = [row for row in found if self._wanted(row.run_id) and row.run_id not in left_out]
+        return self._put_missing(plans, wanted, "plan_id", ("run_id",))
 
     def _copy_findings(self) -> int:
         found = self._source.rows(sa.select(findings).order_by(findings.c.position))

@@ -137,6 +137,8 @@ class TuningRun:
     seconds: float = 0.0
     is_exhausted: bool = False
     """Every point there is was tried."""
+    illegal: list[Values] = field(default_factory=list)
+    """Points that were drawn and are no program."""
 
     @property
     def ranked(self) -> list[Tried]:
@@ -301,7 +303,9 @@ class _Search:
             for values in (*remembered, *self._ordered(self._pool())):
                 self._seen.add(_key(values))
                 source = self._points.source(values)
-                if source is not None and source not in self._drawn:
+                if source is None:
+                    self.run.illegal.append(values)
+                elif source not in self._drawn:
                     self._drawn.add(source)
                     fresh[self._next] = Tried(values, source)
                     self._next += 1
