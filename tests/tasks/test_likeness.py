@@ -30,6 +30,12 @@ def other(x):
 def even(x):
     return other(x)
 """
+LATE = """
+TURN = 1.0
+
+def late(x):
+    return x * TURN
+"""
 TEXT = """
 import torch
 from torch import nn
@@ -60,7 +66,9 @@ class Model(nn.Module):
     def forward(self, x):
         global COUNT
         COUNT += 1
-        x = scaled(self.act(self.linear(x))) * EPS + TABLE * Options.gain + len(KINDS)
+        from late_of_a_user import late
+
+        x = late(scaled(self.act(self.linear(x)))) * EPS + TABLE * Options.gain + len(KINDS)
         return helpers.other(x) + self.width
 """
 
@@ -69,11 +77,12 @@ class Model(nn.Module):
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("user")
     (folder / "helpers_of_a_user.py").write_text(HELPERS, encoding="utf-8")
+    (folder / "late_of_a_user.py").write_text(LATE, encoding="utf-8")
     (folder / "text_of_a_user.py").write_text(TEXT, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         yield folder
-    for name in ("helpers_of_a_user", "text_of_a_user"):
+    for name in ("helpers_of_a_user", "late_of_a_user", "text_of_a_user"):
         sys.modules.pop(name, None)
 
 
@@ -95,6 +104,7 @@ SET: dict[str, Callable[[pytest.MonkeyPatch, Any], None]] = {
     "default": lambda patch, user: patch.setattr(user.scaled, "__defaults__", (3.0,)),
     "attribute of a class": lambda patch, user: patch.setattr(user.Options, "gain", 3.0),
     "attribute of its class": lambda patch, user: patch.setattr(user.Model, "width", 9),
+    "global of a file that a call imports": lambda patch, user: patch.setattr("late_of_a_user.TURN", 2.0),
     "global of another file": lambda patch, user: patch.setattr(user.helpers, "SHIFT", 2.0),
     "function of another file": lambda patch, user: patch.setattr(user.helpers, "shifted", torch.relu),
 }

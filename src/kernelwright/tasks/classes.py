@@ -4,6 +4,8 @@ import dis
 import functools
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -199,8 +201,14 @@ def globals_read(function: FunctionType, *, is_made: bool = False) -> dict[str, 
     code = function.__code__
     codes = [*_inner(code)] if is_made else [code, *_inner(code)]
     names = dict.fromkeys(name for part in codes for name in _globals_in(part))
-    found = dict(_found(function.__globals__, names, sorted(_names_in(code)), frozenset()))
-    return found if _is_own(function) else {name: value for name, value in found.items() if _is_told(value)}
+    spoken = sorted(_names_in(code))
+    found = dict(_found(function.__globals__, names, spoken, frozenset()))
+    if not _is_own(function):
+        return {name: value for name, value in found.items() if _is_told(value)}
+    for name in dict.fromkeys(name for part in codes for name in _imports_in(part)):
+        if (module := _own_module(name, function)) is not None:
+            found |= _found(vars(module), spoken, spoken, frozenset({id(module)}), f"{name}.")
+    return found
 
 
 @functools.cache
@@ -209,6 +217,32 @@ def _globals_in(code: CodeType) -> tuple[str, ...]:
     written = {step.argval for step in steps if step.opname in _WRITTEN}
     read = dict.fromkeys(step.argval for step in steps if step.opname in _READ)
     return tuple(name for name in read if name not in written)
+
+
+@functools.cache
+def _imports_in(code: CodeType) -> tuple[str, ...]:
+    """Return the modules that code imports when it runs, with a dot for each level of a relative import."""
+    steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
+    imports = (i for i, step in enumerate(steps) if step.opname == "IMPORT_NAME")
+    return tuple(dict.fromkeys("." * (steps[i - 2].argval or 0) + str(steps[i].argval) for i in imports))
+
+
+def _own_module(name: str, function: FunctionType) -> ModuleType | None:
+    """Return a module of the user's that a function imports; None for a library's, or where there is none."""
+    try:
+        whole = resolve_name(name, str(function.__globals__.get("__package__") or ""))
+        if whole not in sys.modules and _is_elsewhere(whole.partition(".")[0]):
+            return None
+        module = sys.modules.get(whole) or import_module(whole)
+    except Exception:  # whatever a module raises when it is imported
+        return None
+    return module if edition(whole) is None else None
+
+
+def _is_elsewhere(top: str) -> bool:
+    """Say whether a module that may not be imported yet is of Python, torch or an installed library."""
+    spec = None if _is_given(top) else find_spec(top)
+    return spec is None or bool(_INSTALLED & {*Path(str(spec.origin)).parts})
 
 
 def _found(
