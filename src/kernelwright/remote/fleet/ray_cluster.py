@@ -66,7 +66,7 @@ class RayCluster:
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(address)
-        self._actor = ray.remote(RefereeActor)
+        self._actor = ray.remote(RayReferee)
 
     def devices(self) -> tuple[FleetDevice, ...]:
         """See FleetCluster."""
@@ -96,6 +96,13 @@ class RayCluster:
         """See FleetCluster."""
         if self._is_ours:
             ray.shutdown()
+
+
+class RayReferee(RefereeActor):
+    """Knows which GPU is its own: of several of its node Ray gives it any that is free."""
+
+    def _card(self) -> str:
+        return ",".join(ray.get_runtime_context().get_accelerator_ids().get(GPUS, ()))
 
 
 class RayWorker:
