@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from pydantic import Field
 
@@ -30,8 +31,7 @@ from kernelwright.remote.fleet.fleet import Fleet, FleetPatience
 from kernelwright.remote.fleet.records import WorkerOrder
 from kernelwright.remote.fleet.worker import RefereeActor, WorkerSetup
 from kernelwright.runs.evaluator import Session
-from kernelwright.runs.recording import RecordedEvaluator, read_recording
-from kernelwright.testing.fake_run import PEAKS, fake_evaluation
+from kernelwright.testing.fake_verdicts import PEAKS, fake_evaluation
 
 BRING = f"{__name__}:bring"
 PROCESSOR = "FLEET_STUB_PROCESSOR"
@@ -39,6 +39,8 @@ PROCESSOR = "FLEET_STUB_PROCESSOR"
 WAITS_HERE = "FLEET_STUB_WAITS"
 """Environment variable: ``waits`` of the workers of one node, which is slow then."""
 BUILD_S = 25.0
+Recorded: TypeAlias = dict[tuple[str, str, bool], Evaluation]
+"""By task, candidate, and whether it is final."""
 PATIENCE = FleetPatience(lost_s=60.0, busy_s=60.0, answer_s=120.0)
 """A test that waits this long has failed."""
 
@@ -80,7 +82,7 @@ def bring(order: WorkerOrder) -> WorkerSetup:
         script = script.model_copy(update={"waits": os.environ[WAITS_HERE]})
     machine = Machine(processor=os.environ.get(PROCESSOR, "stub"), cores=1, peaks=PEAKS)
 
-    recorded = RecordedEvaluator(None, read_recording(Path(script.recording))) if script.recording else None
+    recorded = _recorded(Path(script.recording)) if script.recording else {}
 
     def start() -> AbstractContextManager["_StubReferee"]:
         return nullcontext(_StubReferee(script, recorded))
@@ -104,6 +106,13 @@ def bring(order: WorkerOrder) -> WorkerSetup:
     )
 
 
+def _recorded(file: Path) -> Recorded:
+    """Read the verdicts of a recording; without its own reader, which loads torch."""
+    entries = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    found = [Evaluation.model_validate(one["evaluation"]) for one in entries if "evaluation" in one]
+    return {(one.task_id, one.candidate_id, one.is_final): one for one in found}
+
+
 def notes_in(folder: Path) -> list[dict[str, object]]:
     """Return what stub referees were asked and answered, in the order of their ends."""
     files = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
@@ -113,24 +122,22 @@ def notes_in(folder: Path) -> list[dict[str, object]]:
 @dataclass
 class _StubReferee:
     script: FleetScript
-    recorded: RecordedEvaluator | None
+    recorded: Recorded
 
     def open(self, task: Task) -> Session:
         if "refuse me" in task.source:
             raise TaskError(f"{task.name}: not deterministic")
-        return _StubSession(self.script, task, self.recorded and self.recorded.open(task))
+        return _StubSession(self.script, task, self.recorded)
 
 
 @dataclass
 class _StubSession:
     script: FleetScript
     task: Task
-    recorded: Session | None
+    recorded: Recorded
 
     @property
     def baseline_ms(self) -> Mapping[str, float]:
-        if self.recorded is not None:
-            return self.recorded.baseline_ms
         return {workload.name: 10.0 for workload in self.task.workloads}
 
     def evaluate(
@@ -149,8 +156,8 @@ class _StubSession:
             os._exit(1)
         time.sleep(script.seconds)
         self._note("ended", candidate, final)
-        if self.recorded is not None:
-            return self.recorded.evaluate(candidate, final=final)
+        if self.recorded:
+            return self.recorded[self.task.id, candidate.id, final]
         found = fake_evaluation(candidate, self.task, script.verdicts.get(source, 1.0), final=final)
         return found.model_copy(update={"referee": REFEREE_VERSION})
 

@@ -187,12 +187,11 @@ def test_a_whole_model_is_judged_on_one_device(
 
 def test_the_real_referee_judges_in_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is a stub: a cluster of this command's own, whose one worker judges kernels in C++."""
-    for name in ("CACHE", "DATA"):
-        monkeypatch.setenv(f"KERNELWRIGHT_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setenv("KERNELWRIGHT_DATA", str(tmp_path / "data"))
     (tmp_path / "tail.py").write_text(TASK, encoding="utf-8")
     events: list[Event] = []
     result = kernelwright.optimize(
-        str(tmp_path / "tail.py"), workers="ray", budget=Budget(evaluations=2), baselines=("eager",),
+        str(tmp_path / "tail.py"), workers="ray", budget=Budget(evaluations=1), baselines=("eager",),
         store=str(tmp_path / "runs.db"), progress=False, on_event=events.append,
     )  # fmt: skip
     machine = result.store.get_run(result.run_id).spec.machine

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import Closer
 from kernelwright.core.errors import UserError
 from kernelwright.core.finalists import Alternation
 from kernelwright.core.machine import Machine
@@ -29,7 +30,6 @@ from kernelwright.remote.problems import problem_of
 from kernelwright.remote.records import EvaluationAnswer, JobState
 from kernelwright.remote.sessions import Opens, Sessions
 from kernelwright.remote.targets import target_problem
-from kernelwright.runs.closing import Closer
 from kernelwright.runs.evaluator import AlternatingSession, Session
 
 MAX_REMEMBERED = 256
