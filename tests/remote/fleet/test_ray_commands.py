@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,17 +118,21 @@ def test_a_comparison_has_the_same_record_on_one_device_and_on_eight(
 def test_a_comparison_whose_node_is_killed_has_the_record_of_one_that_nothing_befell(
     nodes: Any, alone: Path, tmp_path: Path
 ) -> None:
-    """A run that had begun on it goes on on the other node, and its record names both."""
+    """What had begun on it goes on on one that comes, and its record names both."""
     hold, notes = held(tmp_path)
+    hold.unlink()
     doomed = add_node(nodes)
-    add_node(nodes)
-    script = FleetScript(verdicts=VERDICTS, notes=str(notes), waits=str(hold), seconds=0.02)
+    script = FleetScript(verdicts=VERDICTS, notes=str(notes), waits=str(hold), seconds=0.05)
     with command(nodes, alone, script, *OF_COMPARE, "--store", "killed.db"):
-        wait_until(lambda: len(at_work(notes)) == 2)
+        wait_until(lambda: len(ended(notes)) >= 1)
+        hold.touch()
+        wait_until(lambda: len(at_work(notes)) == 1)
+        add_node(nodes)
         nodes.remove_node(doomed, allow_graceful=False)
         hold.unlink()
     assert records(alone / "killed.db") == records(alone / "alone.db")
-    assert len(set().union(*devices(alone / "killed.db").values())) == 1
+    used = devices(alone / "killed.db")
+    assert sorted(len(judged) for judged in used.values()) == [1] * (TASKS - 1) + [2]
 
 
 def test_a_driver_that_is_killed_goes_on_and_repeats_nothing(nodes: Any, tmp_path: Path) -> None:
@@ -185,21 +191,24 @@ def test_a_whole_model_is_judged_on_one_device(
     assert kernelwright.report(result.module).kernel_calls == 4
 
 
-def test_the_real_referee_judges_in_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is a stub: a cluster of this command's own, whose one worker judges kernels in C++."""
-    monkeypatch.setenv("KERNELWRIGHT_DATA", str(tmp_path / "data"))
+def test_the_real_referee_judges_in_a_worker(tmp_path: Path) -> None:
+    """Nothing is a stub: a cluster of the command's own, whose one worker judges kernels in C++."""
     (tmp_path / "tail.py").write_text(TASK, encoding="utf-8")
-    events: list[Event] = []
-    result = kernelwright.optimize(
-        str(tmp_path / "tail.py"), workers="ray", budget=Budget(evaluations=1), baselines=("eager",),
-        store=str(tmp_path / "runs.db"), progress=False, on_event=events.append,
-    )  # fmt: skip
-    machine = result.store.get_run(result.run_id).spec.machine
-    assert machine.is_elsewhere and machine.peaks is not None
-    assert {len(judged) for judged in devices(tmp_path / "runs.db").values()} == {1}
-    for one in evaluated(events):
-        assert one.device is not None and one.device.endswith("/cpu")
+    words = ("--workers", "ray", "--budget-evaluations", "2", "--baseline", "eager", "--store", "runs.db")
+    subprocess.run(
+        [sys.executable, "-m", "kernelwright", "optimize", "tail.py", *words],
+        cwd=tmp_path,
+        env={**os.environ, "KERNELWRIGHT_DATA": str(tmp_path / "data")},
+        check=True,
+    )
+    store = open_store(tmp_path / "runs.db")
+    (run,) = store.iter_runs()
+    assert run.spec.machine.is_elsewhere and run.spec.machine.peaks is not None
+    ((device,),) = devices(tmp_path / "runs.db").values()
+    assert device is not None and device.endswith("/cpu")
+    judged = evaluated([stored.event for stored in store.iter_events(run.run_id)])
+    for one in judged:
         assert (one.referee, one.is_verified) == (REFEREE_VERSION, True), one.detail
         assert one.results[0].candidate.median_ms > 0
-    made = [result.store.get_candidate(one.candidate_id, result.run_id) for one in evaluated(events)]
+    made = [store.get_candidate(one.candidate_id, run.run_id) for one in judged]
     assert any("CPP_SOURCE" in candidate.source for candidate in made)
