@@ -79,6 +79,7 @@ def test_a_bench_whose_worker_is_killed_has_the_record_of_one_that_nothing_befel
         os.kill(at_work(notes)[0], signal.SIGKILL)
         hold.unlink()
     assert records(tmp_path / "killed.db") == records(tmp_path / "calm.db")
+    assert "raylet" not in (tmp_path / "said").read_text(encoding="utf-8")  # what Ray says of the death
     assert len(devices(tmp_path / "killed.db")) == 2
     assert len(ended(notes)) == len(set(ended(notes)))
     assert len({note["pid"] for note in notes_in(notes)}) == 2

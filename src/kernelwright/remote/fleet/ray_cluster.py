@@ -25,6 +25,7 @@ set_for_ray()
 try:
     import ray
     from ray import exceptions
+    from ray._private import worker as ray_driver
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise missing(error, "ray") from error
@@ -202,6 +203,7 @@ def _connect(address: str | None) -> None:
     }
     with warnings.catch_warnings(), _own_signals():
         warnings.simplefilter("ignore")
+        ray_driver._worker_logs_enabled = False  # Ray prints deaths to stdout, where results go; we log them
         try:
             if address is not None:
                 _require_somebody(address)
