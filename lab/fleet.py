@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from pydantic import Field
 
@@ -30,14 +31,16 @@ from kernelwright.remote.fleet.fleet import Fleet, FleetPatience
 from kernelwright.remote.fleet.records import WorkerOrder
 from kernelwright.remote.fleet.worker import RefereeActor, WorkerSetup
 from kernelwright.runs.evaluator import Session
-from kernelwright.testing.fake_run import PEAKS, fake_evaluation
+from kernelwright.testing.fake_verdicts import PEAKS, fake_evaluation
 
 BRING = f"{__name__}:bring"
 PROCESSOR = "FLEET_STUB_PROCESSOR"
 """Environment variable: what the machine of a worker is called."""
 WAITS_HERE = "FLEET_STUB_WAITS"
 """Environment variable: ``waits`` of the workers of one node, which is slow then."""
-BUILD_S = 60.0
+BUILD_S = 25.0
+Recorded: TypeAlias = dict[tuple[str, str, bool], Evaluation]
+"""By task, candidate, and whether it is final."""
 PATIENCE = FleetPatience(lost_s=60.0, busy_s=60.0, answer_s=120.0)
 """A test that waits this long has failed."""
 
@@ -61,6 +64,8 @@ class FleetScript(Frozen):
     """Folder for live modules."""
     builds: str = ""
     """Cache folder for what the real build nodes of a real cluster have built; empty: nobody asks them."""
+    recording: str = ""
+    """File of a recording, whose verdicts are given in the place of ``verdicts``; no others are."""
     chosen: dict[str, int] = Field(default_factory=dict)
     """What open parameters are closed to; empty: nobody closes them."""
 
@@ -77,8 +82,10 @@ def bring(order: WorkerOrder) -> WorkerSetup:
         script = script.model_copy(update={"waits": os.environ[WAITS_HERE]})
     machine = Machine(processor=os.environ.get(PROCESSOR, "stub"), cores=1, peaks=PEAKS)
 
+    recorded = _recorded(Path(script.recording)) if script.recording else {}
+
     def start() -> AbstractContextManager["_StubReferee"]:
-        return nullcontext(_StubReferee(script))
+        return nullcontext(_StubReferee(script, recorded))
 
     def close(task: Task, candidate: Candidate, seconds: float) -> ClosedParameters:
         return ClosedParameters(written=candidate.id, values=dict(script.chosen), seconds=seconds)
@@ -99,6 +106,13 @@ def bring(order: WorkerOrder) -> WorkerSetup:
     )
 
 
+def _recorded(file: Path) -> Recorded:
+    """Read the verdicts of a recording; without its own reader, which loads torch."""
+    entries = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    found = [Evaluation.model_validate(one["evaluation"]) for one in entries if "evaluation" in one]
+    return {(one.task_id, one.candidate_id, one.is_final): one for one in found}
+
+
 def notes_in(folder: Path) -> list[dict[str, object]]:
     """Return what stub referees were asked and answered, in the order of their ends."""
     files = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
@@ -108,17 +122,19 @@ def notes_in(folder: Path) -> list[dict[str, object]]:
 @dataclass
 class _StubReferee:
     script: FleetScript
+    recorded: Recorded
 
     def open(self, task: Task) -> Session:
         if "refuse me" in task.source:
             raise TaskError(f"{task.name}: not deterministic")
-        return _StubSession(self.script, task)
+        return _StubSession(self.script, task, self.recorded)
 
 
 @dataclass
 class _StubSession:
     script: FleetScript
     task: Task
+    recorded: Recorded
 
     @property
     def baseline_ms(self) -> Mapping[str, float]:
@@ -140,6 +156,8 @@ class _StubSession:
             os._exit(1)
         time.sleep(script.seconds)
         self._note("ended", candidate, final)
+        if self.recorded:
+            return self.recorded[self.task.id, candidate.id, final]
         found = fake_evaluation(candidate, self.task, script.verdicts.get(source, 1.0), final=final)
         return found.model_copy(update={"referee": REFEREE_VERSION})
 
@@ -154,6 +172,7 @@ class _StubSession:
         if not self.script.notes:
             return
         note = {"what": what, "task": self.task.name, "source": candidate.source, "final": final}
+        note["card"] = os.environ.get("CUDA_VISIBLE_DEVICES")
         path = Path(self.script.notes) / f"{uuid.uuid4().hex}"
         path.write_text(json.dumps({**note, "pid": os.getpid()}), encoding="utf-8")
         path.rename(path.with_suffix(".json"))
@@ -170,6 +189,8 @@ class FakeCluster:
     """A cluster of this process: workers answer at once, nodes and workers die when a test says so."""
 
     nodes: list[str]
+    cards: tuple[str, ...] = ()
+    """Which GPU workers say that they have, in the order of their beginnings; empty: nodes have none."""
     processors: dict[str, str] = field(default_factory=dict)
     """Node -> what its machine is called, where that is not ``stub``."""
     version: str | None = None
@@ -182,8 +203,11 @@ class FakeCluster:
     is_closed: bool = False
 
     def devices(self) -> tuple[FleetDevice, ...]:
-        """One processor a node."""
-        return tuple(FleetDevice(node, "host", "cpu", cpus=1) for node in sorted(self.nodes))
+        """One processor a node, or two GPUs."""
+        places = (0, 1) if self.cards else (None,)
+        return tuple(
+            FleetDevice(node, "host", "cpu", n, cpus=1) for node in sorted(self.nodes) for n in places
+        )
 
     def put(self, value: Sendable) -> object:
         """Remember it."""
@@ -221,15 +245,21 @@ class FakeWorker:
         if method == "hello" and cluster.version is not None:
             return FakeAnswer(json.dumps({"version": cluster.version, "digest": "other"}))
         text = getattr(self.actor, method)(*values)
-        if method == "begin" and node in cluster.processors:
-            said = json.loads(text)
-            said["machine"]["processor"] = cluster.processors[node]
-            text = json.dumps(said)
-        return FakeAnswer(text)
+        return FakeAnswer(self._described(text) if method == "begin" else text)
 
     def kill(self) -> None:
         """Answer nothing any more."""
         self.is_dead = True
+
+    def _described(self, text: str) -> str:
+        """Return a beginning with what the test wants the machine to be."""
+        cluster, said = self.cluster, json.loads(text)
+        if self.device.node in cluster.processors:
+            said["machine"]["processor"] = cluster.processors[self.device.node]
+        if cluster.cards:
+            n_begun = sum(method == "begin" for _, method in cluster.asked)
+            said["card"] = cluster.cards[n_begun - 1]
+        return json.dumps(said)
 
 
 @dataclass(frozen=True)

@@ -63,4 +63,5 @@ def test_show_names_the_devices_of_a_fleet_that_judged(cli: Any, tmp_path: Path,
     store.close()
     out = cli("runs", "show", run_id).out
     assert ("Judged on: " in out, " device " in out) == (n_devices > 0, n_devices > 1)
-    assert out.count("host/") == (0, 1, 7)[n_devices]
+    assert out.count("host/") == (0, 1, 8)[n_devices]
+    assert ("told eager's latency on host/1; every verdict has" in " ".join(out.split())) == (n_devices > 1)

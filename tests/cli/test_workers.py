@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from lab.fleet import FakeAnswer, FakeCluster, FakeWorker, FleetScript, fake_fleet
+from tests.fleets import devices, records
 
 from kernelwright.api import playing
 from kernelwright.core.errors import UserError
@@ -25,7 +26,7 @@ from kernelwright.testing.fake_run import ScriptedTeam, fake_prepare
 
 SCRIPT = FleetScript(verdicts={"a": 1.5, "a>x": 2.0, "a>y": 3.0})
 RECIPES = "kernelskill,kernelskill-no-long-term"
-TASKS = 4
+TASKS = 8
 
 
 @pytest.fixture
@@ -76,34 +77,6 @@ def folder(task_file: Path) -> Path:
     return tasks
 
 
-def records(tmp_path: Path, title: str, name: str = "runs.db") -> dict[Any, list[Any]]:
-    """What a store has of an experiment, without what differs from one time to the next."""
-    store = open_store(tmp_path / name)
-    return {
-        (run.spec.task.name, run.spec.recipe, run.spec.seed, run.state): [
-            _plain(json.loads(stored.event.model_dump_json())) for stored in store.iter_events(run.run_id)
-        ]
-        for run in store.iter_runs(title)
-    }
-
-
-def _plain(value: Any) -> Any:
-    left_out = ("seconds", "device", "at", "time")
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items() if name not in left_out}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
-
-
-def devices(tmp_path: Path, title: str) -> dict[str, set[str | None]]:
-    """Return task -> the devices that judged it, by the store."""
-    store, found = open_store(tmp_path / "runs.db"), dict[str, set[str | None]]()
-    for run in store.iter_runs(title):
-        events = [stored.event for stored in store.iter_events(run.run_id)]
-        judged = {e.evaluation.device for e in events if isinstance(e, CandidateEvaluated)}
-        found.setdefault(run.spec.task.name, set()).update(judged)
-    return found
-
-
 NODES = [f"n{number}" for number in range(8)]
 
 
@@ -117,11 +90,11 @@ def test_a_comparison_is_the_same_with_one_worker_and_with_eight(
         result = cli(*words, title)
         assert result.code == 0, result.err
         assert cluster.is_closed
-    one, eight = records(tmp_path, "one"), records(tmp_path, "eight")
+    one, eight = records(tmp_path / "runs.db", "one"), records(tmp_path / "runs.db", "eight")
     assert one == eight and len(one) == TASKS * 2
-    used = devices(tmp_path, "eight")
+    used = devices(tmp_path / "runs.db", "eight")
     assert {len(judged) for judged in used.values()} == {1}  # every recipe of a task on one device
-    assert len(set().union(*used.values())) > 1
+    assert len(set().union(*used.values())) == len(NODES)
 
 
 @pytest.mark.slow
@@ -136,7 +109,7 @@ def test_a_bench_is_the_same_with_one_worker_and_with_eight(
         result = cli("bench", folder, *words, "--name", title)
         assert result.code == 0, result.err
         stated.append(json.loads(Path(title, "results.json").read_text(encoding="utf-8")))
-    one, eight = records(tmp_path, "one", "one.db"), records(tmp_path, "eight", "eight.db")
+    one, eight = records(tmp_path / "one.db"), records(tmp_path / "eight.db")
     assert one == eight and len(one) == TASKS
     assert [[row["task"] for row in document["rows"]] for document in stated] == [
         [f"{number}_Task" for number in range(1, TASKS + 1)]
@@ -152,7 +125,7 @@ def test_losses_change_no_record(cli: Any, scripted: None, on: Any, folder: Path
     cluster = on(FakeCluster(list(NODES), dies={"evaluate": fates}))
     result = cli(*words, "stormy")
     assert result.code == 0, result.err
-    assert records(tmp_path, "stormy") == records(tmp_path, "calm")
+    assert records(tmp_path / "runs.db", "stormy") == records(tmp_path / "runs.db", "calm")
     assert len(cluster.nodes) == len(NODES) - 1 and not cluster.dies["evaluate"]
 
 
@@ -165,7 +138,7 @@ def test_optimize_has_one_device_for_the_whole_run(
     assert cluster.is_closed
     (record,) = open_store(tmp_path / "runs.db").iter_runs()
     assert record.spec.machine.processor == "stub" and record.spec.machine.is_elsewhere
-    (judged,) = devices(tmp_path, None).values()  # type: ignore[arg-type]
+    (judged,) = devices(tmp_path / "runs.db").values()
     assert judged == {"host-n0/cpu"}
 
 

@@ -1,6 +1,5 @@
 """The blocks of README and tutorial do what these pages say, pasted in order."""
 
-import importlib.util
 import os
 import re
 import shutil
@@ -16,6 +15,8 @@ from lab.servers.playing_model import REFERENCE, PlayingModel
 ROOT = Path(__file__).parents[2]
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial.md"
 BLOCK = r"^(`{3,})%s\n(.*?)^\1\n"
+FLEET = "--workers ray"
+"""In the block that needs Ray."""
 VERDICT = "kernelwright evaluate "
 """In blocks that may end with 1: on a busy machine a check by clocks may refuse a small honest kernel."""
 LIMIT_S = 1800
@@ -83,8 +84,7 @@ def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
         folder.mkdir()
     shutil.copytree(ROOT / "examples", work / "examples")
     (tmp_path / "pip.py").write_text(INSTALL.format(root=str(ROOT), site=str(packages)))
-    has_ray = importlib.util.find_spec("ray") is not None
-    texts = [block for block in blocks(TUTORIAL) if has_ray or "--workers ray" not in block]
+    texts = [block for block in blocks(TUTORIAL) if FLEET not in block]
     assert not blocks(TUTORIAL, "text"), "a block that no test runs"
     with BadServer(answers(PlayingModel())) as server:
         said = paste(
@@ -104,6 +104,17 @@ def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
         assert server.requests, "the model's block must have asked the model"
     assert "same answer: True" in said and "keep-rows-together" in said
     assert (work / "tail_report.html").exists()
+
+
+@pytest.mark.slow
+def test_the_fleet_of_the_tutorial_runs(tmp_path: Path) -> None:
+    """On the task of its first block; pip does nothing."""
+    pytest.importorskip("ray")
+    task = blocks(TUTORIAL)[0].partition("kernelwright optimize")[0]
+    fleet = [block for block in blocks(TUTORIAL) if FLEET in block]
+    programs = scripts(tmp_path / "bin", OURS | {"pip": 'echo pip "$@"'})
+    said = paste([task, *fleet], tmp_path, programs, {"KERNELWRIGHT_DATA": str(tmp_path / "data")})
+    assert "kernelwright[ray]" in said and (tmp_path / "tail_report.html").exists()
 
 
 @pytest.mark.slow

@@ -82,4 +82,5 @@ def test_every_candidate_names_the_device_of_a_fleet_that_judged_it() -> None:
     ]
     page = render_report(StubStore(store.record, on_devices, store.candidates), "r0001")
     assert re.findall(r"judged on <code>([^<]+)", page) == [f"host-{n}/cpu" for n in range(1, 6)]
-    assert "judged on" not in render_report(store, "r0001")
+    assert "told eager&#39;s latency on host-1/cpu;" in page
+    assert "judged on" not in (plain := render_report(store, "r0001")) and "told eager" not in plain

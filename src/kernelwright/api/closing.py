@@ -6,7 +6,7 @@ from collections.abc import Callable
 from kernelwright.api.capturing import capturing
 from kernelwright.api.spaces import source_of
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.closing import ClosedParameters
+from kernelwright.core.closing import ClosedParameters, Closer
 from kernelwright.core.errors import CaptureError, LoweringError, TaskError, UserError
 from kernelwright.core.machine import Machine
 from kernelwright.core.target import TargetName
@@ -15,7 +15,7 @@ from kernelwright.ir.plan_lowering import LIBRARY_SEED, lower_plan
 from kernelwright.ir.space import Space
 from kernelwright.machine.built_elsewhere import BuildElsewhere
 from kernelwright.machine.probe import probe_machine
-from kernelwright.runs.closing import Closer, defaults_of
+from kernelwright.runs.closing import defaults_of
 from kernelwright.settings import Settings, load_settings
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.registry import target_of

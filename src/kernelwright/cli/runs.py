@@ -91,7 +91,8 @@ def show(run: RunId, store: StoreOption = None, as_json: AsJson = False) -> None
     verdict = with_models(run_verdict(story, record.failure), record.spec.models, story)
     again = f"Again: {command_line(record.spec)}"
     judged = [f"Judged on: {', '.join(story.devices)}"] if story.devices else []
-    print_verdict(verdict, "", f"Run: {record.run_id} ({stands})", *judged, *hint, again)
+    moved = [story.moved] if story.moved else []
+    print_verdict(verdict, "", f"Run: {record.run_id} ({stands})", *judged, *moved, *hint, again)
     print_table(_steps(story))
 
 

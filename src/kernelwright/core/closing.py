@@ -1,7 +1,12 @@
 """What became of the parameters that a candidate left open: cheap timings closed them before the referee."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.plan import ParamValue, Plan
+from kernelwright.core.task import Task
 
 
 class ValueResponse(Frozen):
@@ -74,3 +79,7 @@ class ClosedParameters(Frozen):
             f"{self.n_points} of {self.n_possible} points in {self.seconds:.0f} s{failed}; "
             f"chosen: {chosen}: {gain}"
         )
+
+
+Closer: TypeAlias = Callable[[Task, Candidate, float], ClosedParameters]
+"""Closes a candidate's open parameters in about so many seconds; never raises for a bad candidate."""

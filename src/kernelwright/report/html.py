@@ -63,6 +63,7 @@ def render_page(
         roofline_note=roofline_note,
         lineage=sections.lineage_chart(story, candidates),
         steps=story.steps,
+        moved=story.moved,
         numbers=sections.step_numbers(story),
         passed=passed_checks(evaluation),
         evaluation=evaluation,

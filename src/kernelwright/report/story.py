@@ -156,6 +156,16 @@ class Story:
         judged = (step.evaluation.device for step in self.steps if step.evaluation is not None)
         return tuple(dict.fromkeys(device for device in judged if device is not None))
 
+    @property
+    def moved(self) -> str:
+        """What a run that lost its device does not have from one device; empty where one judged."""
+        if len(self.devices) < 2:
+            return ""
+        return (
+            "The run went from one device to another like it. Roles were told eager's latency on "
+            f"{self.devices[0]}; every verdict has eager's on its own device."
+        )
+
     def _give_up(self, event: LoweringGaveUp) -> None:
         known = {(told.workload, told.reason) for told in self.given_up}
         if (event.workload, event.reason) not in known:  # a resumed run may tell it again

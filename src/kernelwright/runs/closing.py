@@ -7,7 +7,7 @@ from typing import TypeAlias
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Choice, Coder, Debugger, Generator, Situation, Team
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.closing import ClosedParameters
+from kernelwright.core.closing import ClosedParameters, Closer
 from kernelwright.core.errors import UserError
 from kernelwright.core.open_parameters import open_parameters
 from kernelwright.core.plan import Move, ParamValue, Plan
@@ -31,8 +31,6 @@ LEAST_EVALUATIONS = 8
 LEAST_S = 3.0
 """Below so many seconds nothing is timed: the process that times takes longer to start."""
 
-Closer: TypeAlias = Callable[[Task, Candidate, float], ClosedParameters]
-"""Closes a candidate's open parameters in about so many seconds; never raises for a bad candidate."""
 Close: TypeAlias = Callable[[Candidate], Candidate]
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from kernelwright.runs.closing import Closer, ClosingEvaluator
+from kernelwright.core.closing import Closer
+from kernelwright.runs.closing import ClosingEvaluator
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.explaining import Explainer, ExplainingEvaluator
 from kernelwright.runs.inspecting import InspectingEvaluator, Inspector, Profiler

@@ -183,6 +183,25 @@ def test_a_worker_that_comes_back_as_another_machine_is_left_for_one_that_is_ali
         assert FleetEvaluator(place).open(TASK).evaluate(KERNEL).device == "host-two/cpu"
 
 
+def test_workers_that_swap_their_cards_swap_their_devices() -> None:
+    """Of two GPUs whose workers died at once the cluster may give each the other one's."""
+    cluster = FakeCluster(["one"], cards=("0", "1", "1", "0"))
+    with fake_fleet(cluster, FleetScript()) as fleet:
+        places = place_on(fleet), place_on(fleet)
+        sessions = [FleetEvaluator(place).open(TASK) for place in places]
+        for place in places:
+            place.seat.forget_worker()
+        judged = [session.evaluate(KERNEL).device for session in sessions]
+    assert judged == ["host-one/cpu:0", "host-one/cpu:1"]
+
+
+def test_another_card_is_another_device() -> None:
+    cluster = FakeCluster(["one"], cards=("GPU-a", "GPU-b", "GPU-c"), dies={"evaluate": ["worker"]})
+    with fake_fleet(cluster, FleetScript()) as fleet:
+        session = FleetEvaluator(place_on(fleet)).open(TASK)
+        assert session.evaluate(KERNEL).device == "host-one/cpu:GPU-c"
+
+
 def test_what_a_worker_cannot_do_is_said_with_its_name() -> None:
     bad = order_for(FleetScript()).model_copy(update={"bring": "lab.no_such_module:bring"})
     with (

@@ -9,8 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 from lab.fleet import PATIENCE, WAITS_HERE, FleetScript, notes_in, order_for
+from tests.fleets import PATHS, ROOT, STORE_BYTES, add_node, ended, held, wait_until
 from torch import nn
 
 pytest.importorskip("ray")
@@ -33,64 +33,17 @@ from ray.exceptions import OutOfMemoryError  # noqa: E402
 from kernelwright.core.candidate import Candidate  # noqa: E402
 from kernelwright.core.errors import MachineError, UserError  # noqa: E402
 from kernelwright.core.evaluation import Evaluation  # noqa: E402
-from kernelwright.core.events import CandidateEvaluated  # noqa: E402
-from kernelwright.core.run import RunState  # noqa: E402
 from kernelwright.core.task import Task  # noqa: E402
 from kernelwright.remote.fleet.cluster import WorkerLost  # noqa: E402
-from kernelwright.remote.fleet.farm import BUILDS  # noqa: E402
 from kernelwright.remote.fleet.fleet import Fleet  # noqa: E402
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes  # noqa: E402
 from kernelwright.remote.fleet.ray_cluster import RayAnswer, RayCluster  # noqa: E402
 from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace  # noqa: E402
-from kernelwright.store.sqlstore import open_store  # noqa: E402
 from kernelwright.targets.base import BuildSite  # noqa: E402
 from kernelwright.targets.cpp.build import build_cpp  # noqa: E402
 from kernelwright.tasks.live import task_from_module  # noqa: E402
 
-ROOT = Path(__file__).parents[3]
-PATHS = (os.environ.get("PYTHONPATH", ""),)
-STORE_BYTES = 80_000_000
 SOURCES = ("a", "b", "c")
-
-
-@pytest.fixture(scope="module")
-def head() -> Iterator[Cluster]:
-    """A head without devices. Dead nodes are found within seconds."""
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={
-            "num_cpus": 0,
-            "object_store_memory": STORE_BYTES,
-            "include_dashboard": False,
-            "_system_config": {"health_check_period_ms": 500, "health_check_failure_threshold": 4},
-        },
-    )
-    try:
-        yield cluster
-    finally:
-        cluster.shutdown()
-
-
-@pytest.fixture
-def nodes(head: Cluster) -> Iterator[Cluster]:
-    """A cluster to which a test adds nodes; they end with it."""
-    try:
-        yield head
-    finally:
-        for node in list(head.worker_nodes):
-            head.remove_node(node, allow_graceful=False)
-
-
-def add(cluster: Cluster, n_devices: int = 1, n_cores: int = 0, n_builds: int = 0, **more: str) -> Any:
-    """Add a node with devices and cores that are nothing but numbers; ``n_builds``: it is a build node."""
-    paths = (more.pop("PYTHONPATH", ""), str(ROOT), *PATHS)
-    return cluster.add_node(
-        num_cpus=n_cores,
-        num_gpus=n_devices,
-        resources={BUILDS: n_builds} if n_builds else {},
-        object_store_memory=STORE_BYTES,
-        env_vars={**more, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-    )
 
 
 @contextmanager
@@ -121,18 +74,6 @@ def _plain(evaluation: Evaluation) -> Any:
     return json.loads(evaluation.model_copy(update={"device": None}).model_dump_json())
 
 
-def ended(folder: Path) -> list[tuple[object, ...]]:
-    """Return what was judged to its end: task, source, final."""
-    return sorted((n["task"], n["source"], n["final"]) for n in notes_in(folder) if n["what"] == "ended")
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60.0
-    while not holds():
-        assert time.monotonic() < until, "nothing happened"
-        time.sleep(0.05)
-
-
 def look(fleet: Fleet) -> int:
     """Return how many devices are idle now."""
     fleet.look()
@@ -141,14 +82,14 @@ def look(fleet: Fleet) -> int:
 
 def test_one_device_and_four_on_two_nodes_give_the_same_record(nodes: Cluster, tmp_path: Path) -> None:
     verdicts = {"a": 1.5, "b": 2.0}
-    add(nodes)
+    add_node(nodes)
     one = tmp_path / "one"
     four = tmp_path / "four"
     for folder in (one, four):
         folder.mkdir()
     with fleet_on(nodes, FleetScript(verdicts=verdicts, notes=str(one))) as fleet:
         first = play_all(fleet, 5)
-    add(nodes, 3)
+    add_node(nodes, 3)
     with fleet_on(nodes, FleetScript(verdicts=verdicts, notes=str(four), seconds=0.2)) as fleet:
         wait_until(lambda: look(fleet) == 4)
         assert play_all(fleet, 5) == first
@@ -158,8 +99,8 @@ def test_one_device_and_four_on_two_nodes_give_the_same_record(nodes: Cluster, t
 
 
 def test_a_processor_is_one_device_with_all_cores_of_its_node(nodes: Cluster, tmp_path: Path) -> None:
-    add(nodes, 0, n_cores=2)
-    add(nodes, 0, n_cores=3)
+    add_node(nodes, 0, n_cores=2)
+    add_node(nodes, 0, n_cores=3)
     script = FleetScript(notes=str(tmp_path), seconds=0.2)
     with fleet_on(nodes, script, is_apart=False) as fleet:
         wait_until(lambda: look(fleet) == 2)  # the head has no cores, and so no device
@@ -172,20 +113,12 @@ def test_a_processor_is_one_device_with_all_cores_of_its_node(nodes: Cluster, tm
 def test_a_worker_that_is_killed_loses_nothing_and_records_nothing_twice(
     nodes: Cluster, tmp_path: Path
 ) -> None:
-    add(nodes)
+    add_node(nodes)
     with fleet_on(nodes, FleetScript(notes=str(tmp_path), dies_once=("b",))) as fleet:
         record = play_all(fleet, 1)
     assert [len(found) for found in record.values()] == [len(SOURCES) + 1]
     assert len(ended(tmp_path)) == len(set(ended(tmp_path))) == len(SOURCES) + 1
     assert len({note["pid"] for note in notes_in(tmp_path)}) == 2
-
-
-def held(folder: Path) -> tuple[Path, Path]:
-    """Return a file while which exists no evaluation ends, and a folder for notes."""
-    hold, notes = folder / "hold", folder / "notes"
-    hold.touch()
-    notes.mkdir()
-    return hold, notes
 
 
 @contextmanager
@@ -206,8 +139,8 @@ def play_beside(fleet: Fleet, n_tasks: int) -> Iterator[dict[str, Any]]:
 def test_killed_raylets_lose_nothing(nodes: Cluster, tmp_path: Path) -> None:
     """One of two nodes is killed while it judges; the other one goes on with its run."""
     hold, notes = held(tmp_path)
-    doomed = add(nodes)
-    add(nodes)
+    doomed = add_node(nodes)
+    add_node(nodes)
     with fleet_on(nodes, FleetScript(notes=str(notes), waits=str(hold))) as fleet:
         wait_until(lambda: look(fleet) == 2)
         with play_beside(fleet, 3) as record:
@@ -223,8 +156,8 @@ def test_killed_raylets_lose_nothing(nodes: Cluster, tmp_path: Path) -> None:
 def test_a_slow_node_holds_up_nothing_but_its_own_task(nodes: Cluster, tmp_path: Path) -> None:
     """One of two nodes does not end its first evaluation until the other one has done all other tasks."""
     hold, notes = held(tmp_path)
-    add(nodes, **{WAITS_HERE: str(hold)})
-    add(nodes)
+    add_node(nodes, **{WAITS_HERE: str(hold)})
+    add_node(nodes)
     with fleet_on(nodes, FleetScript(notes=str(notes))) as fleet:
         wait_until(lambda: look(fleet) == 2)
         with play_beside(fleet, 4) as record:
@@ -244,14 +177,14 @@ def test_a_slow_node_holds_up_nothing_but_its_own_task(nodes: Cluster, tmp_path:
 def test_a_run_waits_for_a_node_that_comes_back(nodes: Cluster, tmp_path: Path) -> None:
     """The only node is killed while it judges; its successor carries the run on."""
     hold, notes = held(tmp_path)
-    first = add(nodes)
+    first = add_node(nodes)
     with (
         fleet_on(nodes, FleetScript(notes=str(notes), waits=str(hold))) as fleet,
         play_beside(fleet, 1) as record,
     ):
         wait_until(lambda: len(notes_in(notes)) >= 1)
         nodes.remove_node(first, allow_graceful=False)
-        add(nodes)
+        add_node(nodes)
         hold.unlink()
     assert [len(found) for found in record.values()] == [len(SOURCES) + 1]
     assert len(ended(notes)) == len(SOURCES) + 1
@@ -261,7 +194,7 @@ def test_another_version_on_a_worker_is_refused_in_one_line(nodes: Cluster, tmp_
     (tmp_path / "sitecustomize.py").write_text(
         "import kernelwright.core.version as version\nversion.__version__ = '0.0.7'\n", encoding="utf-8"
     )
-    add(nodes, 1, PYTHONPATH=str(tmp_path))
+    add_node(nodes, 1, PYTHONPATH=str(tmp_path))
     with (
         fleet_on(nodes, FleetScript()) as fleet,
         pytest.raises(UserError, match=r"runs Kernelwright 0\.0\.7, .*install the same on every node"),
@@ -271,7 +204,7 @@ def test_another_version_on_a_worker_is_refused_in_one_line(nodes: Cluster, tmp_
 
 def test_a_driver_that_dies_leaves_its_devices_free(nodes: Cluster, tmp_path: Path) -> None:
     """The workers of a driver end with it, so the next one has the devices at once."""
-    add(nodes)
+    add_node(nodes)
     program = (
         "import sys, time\n"
         "from lab.fleet import FleetScript, order_for\n"
@@ -355,7 +288,7 @@ def test_a_live_module_goes_to_every_worker_that_is_asked(nodes: Cluster, tmp_pa
     there, notes = tmp_path / "there", tmp_path / "notes"
     notes.mkdir()
     task = task_from_module(nn.Linear(4, 3), (torch.ones(2, 4),), name="live", folder=tmp_path / "here")
-    add(nodes)
+    add_node(nodes)
     script = FleetScript(modules=str(there), notes=str(notes), dies_once=("b",))
     with fleet_on(nodes, script) as fleet:
         seat = fleet.wait_for(lambda machine: True)
@@ -366,6 +299,32 @@ def test_a_live_module_goes_to_every_worker_that_is_asked(nodes: Cluster, tmp_pa
         assert session.evaluate(Candidate(source="b")).task_id == task.id
         assert [path.name for path in there.iterdir()] == [Path(str(task.artifact)).name]
     assert len({note["pid"] for note in notes_in(notes)}) == 2
+
+
+def test_workers_that_are_killed_at_once_keep_their_cards(nodes: Cluster, tmp_path: Path) -> None:
+    """A device is named by the card that Ray gave to its worker, and stays that card for its run."""
+    hold, notes = held(tmp_path)
+    add_node(nodes, 2)
+    judged: dict[str, list[str | None]] = {}
+
+    def play(evaluator: FleetEvaluator) -> None:
+        session = evaluator.open(task := Task(name=threading.current_thread().name, source="t"))
+        judged[task.name] = [session.evaluate(Candidate(source=source)).device for source in "ab"]
+
+    with fleet_on(nodes, FleetScript(notes=str(notes), waits=str(hold))) as fleet:
+        wait_until(lambda: look(fleet) == 2)
+        thread = threading.Thread(target=lambda: Lanes(fleet).run([FleetJob(name, play) for name in "pq"]))
+        thread.start()
+        wait_until(lambda: len(notes_in(notes)) == 2)
+        for note in notes_in(notes):
+            os.kill(int(str(note["pid"])), signal.SIGKILL)
+        hold.unlink()
+        thread.join()
+    done = [note for note in notes_in(notes) if note["what"] == "ended"]
+    cards = {name: {str(note["card"]) for note in done if note["task"] == name} for name in judged}
+    assert sorted(map(sorted, cards.values())) == [["0"], ["1"]]
+    for name, (card,) in cards.items():
+        assert [str(device).partition("/")[2] for device in judged[name]] == [f"cpu:{card}"] * 2
 
 
 CPP = """
@@ -380,8 +339,8 @@ def test_what_a_build_node_compiles_is_in_the_cache_of_the_node_that_times(
     """Nothing is timed on a build node; where none is left, the node that times compiles by itself."""
     builds, notes = tmp_path / "builds", tmp_path / "notes"
     notes.mkdir()
-    builder = add(nodes, 0, n_cores=1, n_builds=2)
-    add(nodes)
+    builder = add_node(nodes, 0, n_cores=1, n_builds=2)
+    add_node(nodes)
     script = FleetScript(builds=str(builds), notes=str(notes))
     with fleet_on(nodes, script, is_apart=False) as processors:
         assert look(processors) == 0 and not processors._seats  # the build node's own processor is no device
@@ -405,7 +364,7 @@ def never(command: object, work: Path, limit_s: float) -> Any:
 
 def test_a_question_that_arrives_twice_is_judged_once(nodes: Cluster, tmp_path: Path) -> None:
     """A driver whose answer was lost asks again, while the first question is still at work."""
-    add(nodes)
+    add_node(nodes)
     with fleet_on(nodes, FleetScript(notes=str(tmp_path), seconds=0.2)) as fleet:
         seat = fleet.wait_for(lambda machine: True)
         assert seat.handle is not None and seat.machine is not None
@@ -423,85 +382,3 @@ def test_a_question_that_arrives_twice_is_judged_once(nodes: Cluster, tmp_path: 
         first = [json.loads(answer.get())["evaluation"] for answer in lost]
     assert [one["candidate_id"] for one in first] == [one.candidate_id for one in found]
     assert [one[1] for one in ended(tmp_path)] == list(SOURCES)
-
-
-DRIVER = """
-import sys
-from dataclasses import replace
-from lab.fleet import PATIENCE, FleetScript, order_for
-from kernelwright.api import playing, workers
-from kernelwright.cli.main import run
-from kernelwright.remote.fleet.fleet import Fleet
-from kernelwright.remote.fleet.ray_cluster import RayCluster
-from kernelwright.runs.loop import Crew
-from kernelwright.testing.fake_run import ScriptedTeam, fake_prepare
-
-address, notes, hold, *words = sys.argv[1:]
-tools, carry_on = playing._tools, playing.carry_on
-team = ScriptedTeam(["a"], ["x", "y"]).team()
-playing._tools = lambda *given: replace(tools(*given), assemble=lambda meter, tape: Crew(team))
-playing.carry_on = lambda run_id, **how: carry_on(run_id, **{**how, "prepare": fake_prepare})
-script = FleetScript(verdicts={"a": 1.5, "a>x": 2.0, "a>y": 3.0}, notes=notes, waits=hold, seconds=0.2)
-workers.open_fleet = lambda *given, **how: Fleet(
-    RayCluster(address, "cpu", is_apart=True), order_for(script), "the Ray cluster", PATIENCE
-)
-sys.exit(run(words))
-"""
-"""A command with the real engine on the real cluster; the team and what workers judge with are stubs."""
-TASK = """
-import torch
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x.relu()
-
-def get_inputs():
-    return [torch.randn(4)]
-
-def get_init_inputs():
-    return []
-"""
-
-
-def test_a_driver_that_is_killed_goes_on_and_repeats_nothing(nodes: Cluster, tmp_path: Path) -> None:
-    """Every verdict stands once in the store of a driver that died during its third evaluation."""
-    hold, notes = held(tmp_path)
-    hold.unlink()
-    add(nodes)
-    (tmp_path / "relu.py").write_text(TASK, encoding="utf-8")
-    places = {f"KERNELWRIGHT_{name}": str(tmp_path / name.lower()) for name in ("CACHE", "DATA")}
-    environment = {
-        **os.environ,
-        **places,
-        "KERNELWRIGHT_STORE": str(tmp_path / "runs.db"),
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), *PATHS))),
-    }
-    program = [sys.executable, "-c", DRIVER, nodes.address, str(notes), str(hold)]
-    words = ["optimize", "relu.py", "--recipe", "kernelskill", "--workers", "ray"]
-    driver = subprocess.Popen(
-        [*program, *words],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_until(lambda: len(ended(notes)) >= 2)
-        hold.touch()
-        wait_until(lambda: len(notes_in(notes)) > 2 * len(ended(notes)))  # one has begun and waits
-        before = ended(notes)
-    finally:
-        driver.send_signal(signal.SIGKILL)
-        driver.wait()
-    hold.unlink()
-    (run,) = open_store(tmp_path / "runs.db").iter_runs()
-    again = [*program, "runs", "resume", run.run_id]
-    done = subprocess.run(again, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    store = open_store(tmp_path / "runs.db")
-    events = [stored.event for stored in store.iter_events(run.run_id)]
-    judged = [e.evaluation for e in events if isinstance(e, CandidateEvaluated)]
-    keys = [(one.candidate_id, one.is_final) for one in judged]
-    assert store.get_run(run.run_id).state == RunState.FINISHED
-    assert len(keys) == len(set(keys)) > len(before)
-    assert len(ended(notes)) == len(set(ended(notes)))

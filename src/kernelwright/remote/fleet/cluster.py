@@ -23,16 +23,19 @@ class FleetDevice:
     kind: str
     """E.g. ``cpu``."""
     index: int | None = None
-    """Which of several; None: the node has one."""
+    """Place among several; None: the node has one. Which card it is a worker finds out (``Beginning``)."""
     cpus: float = 0
     """What the referee reserves of its node, so that nobody else is placed there."""
     gpus: float = 0
 
     @property
     def name(self) -> str:
-        """What the store calls it."""
-        number = "" if self.index is None else f":{self.index}"
-        return f"{self.host}-{self.node[:8]}/{self.kind}{number}"
+        """What messages call it as long as no worker has said which card it has."""
+        return self.with_card("" if self.index is None else str(self.index))
+
+    def with_card(self, card: str) -> str:
+        """Return what the store calls it; ``card`` is empty where the node has one device."""
+        return f"{self.host}-{self.node[:8]}/{self.kind}{':' if card else ''}{card}"
 
 
 class PendingAnswer(Protocol):

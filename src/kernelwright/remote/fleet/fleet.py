@@ -59,6 +59,8 @@ class WorkerSeat:
     beginning: PendingAnswer | None = None
     machine: Machine | None = None
     """Known once the worker is ready."""
+    card: str = ""
+    """See ``Beginning``; stays what it was until the next worker is ready."""
     is_held: bool = False
     deaths: int = 0
     """Workers that have died here before they were ready."""
@@ -69,6 +71,17 @@ class WorkerSeat:
     def is_idle(self) -> bool:
         """True when it is ready and nobody's."""
         return self.machine is not None and not self.is_held
+
+    @property
+    def name(self) -> str:
+        """What the store calls the device."""
+        return self.device.with_card(self.card) if self.card else self.device.name
+
+    def exchange_workers(self, other: "WorkerSeat") -> None:
+        """Give each the worker of the other one."""
+        self.handle, other.handle = other.handle, self.handle
+        self.greeting, other.greeting = other.greeting, self.greeting
+        self.beginning, other.beginning = other.beginning, self.beginning
 
     def forget_worker(self) -> None:
         """End the worker, where there is one."""
@@ -109,7 +122,7 @@ class Fleet:
         there = self.cluster.devices()
         for gone in self._seats.keys() - set(there):
             seat = self._seats.pop(gone)
-            log.warning("lost %s", gone.name)
+            log.warning("lost %s", seat.name)
             seat.forget_worker()
         for device in there:
             self._advance(self._seats.setdefault(device, WorkerSeat(device)))
@@ -171,7 +184,7 @@ class Fleet:
                 is_hopeless = is_there and not self.could(machine.is_like)
                 if is_hopeless or time.monotonic() - begin > self._limit_s(machine.is_like):
                     raise MachineError(
-                        f"{seat.device.name} was lost, and {self.where} has no other device like it; "
+                        f"{seat.name} was lost, and {self.where} has no other device like it; "
                         "go on with --resume when there is one"
                     )
                 with aside():
@@ -276,31 +289,43 @@ class Fleet:
                 seat.handle = self.cluster.start(seat.device)
                 seat.greeting = seat.handle.ask("hello")
             if seat.greeting is not None and seat.greeting.wait(0.0):
-                _require_version(seat.device, seat.greeting.get())
+                _require_version(seat.name, seat.greeting.get())
                 seat.greeting = None
                 seat.beginning = seat.handle.ask("begin", self.order.model_dump_json())
             if seat.beginning is not None and seat.beginning.wait(0.0):
                 begun = Beginning.model_validate_json(seat.beginning.get())
                 if begun.problem is not None:
-                    raise type(error_of(begun.problem))(f"{seat.device.name}: {begun.problem.line}")
-                seat.machine, seat.deaths = begun.machine, 0
+                    raise type(error_of(begun.problem))(f"{seat.name}: {begun.problem.line}")
+                seat = self._owner_of(begun.card, seat)
+                seat.machine, seat.card, seat.deaths = begun.machine, begun.card, 0
         except (MachineError, UserError) as error:
             seat.forget_worker()
             seat.fault = error
-            log.warning("%s takes no part: %s", seat.device.name, error)
+            log.warning("%s takes no part: %s", seat.name, error)
         except WorkerLost as lost:
             seat.forget_worker()
             seat.deaths += 1
             if seat.deaths >= MAX_DEATHS:
-                seat.fault = MachineError(f"{seat.device.name}: its worker dies before it is ready: {lost}")
-                log.warning("%s takes no part: %s", seat.device.name, lost)
+                seat.fault = MachineError(f"{seat.name}: its worker dies before it is ready: {lost}")
+                log.warning("%s takes no part: %s", seat.name, lost)
+
+    def _owner_of(self, card: str, seat: WorkerSeat) -> WorkerSeat:
+        """Return the seat that has had a card of this node; workers that start at once may swap theirs."""
+        if not card or card == seat.card:
+            return seat
+        for other in self._seats.values():
+            is_starting = other.machine is None and other.fault is None
+            if is_starting and (other.device.node, other.card) == (seat.device.node, card):
+                seat.exchange_workers(other)
+                return other
+        return seat
 
 
-def _require_version(device: FleetDevice, greeting: str) -> None:
+def _require_version(name: str, greeting: str) -> None:
     ours, theirs = WorkerVersion.here(), WorkerVersion.model_validate_json(greeting)
     if theirs == ours:
         return
     have = f"Kernelwright {theirs.version}" if theirs.version != ours.version else "another build"
     raise UserError(
-        f"{device.name} runs {have}, this is {ours.version} ({ours.digest}); install the same on every node"
+        f"{name} runs {have}, this is {ours.version} ({ours.digest}); install the same on every node"
     )

@@ -55,7 +55,7 @@ class Lanes:
             try:
                 while waiting or self._lanes:
                     self._collect()
-                    if waiting and not may_begin():
+                    if not (may_begin() if waiting else self._lanes):
                         break
                     self._fleet.look()
                     self._begin(waiting)

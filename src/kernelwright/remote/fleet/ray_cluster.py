@@ -25,6 +25,7 @@ set_for_ray()
 try:
     import ray
     from ray import exceptions
+    from ray._private import worker as ray_driver
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise missing(error, "ray") from error
@@ -66,7 +67,7 @@ class RayCluster:
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(address)
-        self._actor = ray.remote(RefereeActor)
+        self._actor = ray.remote(RayReferee)
 
     def devices(self) -> tuple[FleetDevice, ...]:
         """See FleetCluster."""
@@ -96,6 +97,13 @@ class RayCluster:
         """See FleetCluster."""
         if self._is_ours:
             ray.shutdown()
+
+
+class RayReferee(RefereeActor):
+    """Knows which GPU is its own: of several of its node Ray gives it any that is free."""
+
+    def _card(self) -> str:
+        return ",".join(ray.get_runtime_context().get_accelerator_ids().get(GPUS, ()))
 
 
 class RayWorker:
@@ -195,6 +203,7 @@ def _connect(address: str | None) -> None:
     }
     with warnings.catch_warnings(), _own_signals():
         warnings.simplefilter("ignore")
+        ray_driver._worker_logs_enabled = False  # Ray prints deaths to stdout, where results go; we log them
         try:
             if address is not None:
                 _require_somebody(address)

@@ -44,6 +44,8 @@ class Beginning(Frozen):
     """What a worker is, once it is ready to judge."""
 
     machine: Machine | None = None
+    card: str = ""
+    """The GPU that the cluster gave it, as the cluster calls it; empty: it has none."""
     problem: RequestProblem | None = None
 
 

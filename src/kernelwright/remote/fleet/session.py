@@ -82,7 +82,7 @@ class FleetPlace:
                     raise KeyboardInterrupt
                 if time.monotonic() > until:
                     self.seat.forget_worker()  # it is at work on what nobody waits for
-                    raise MachineError(f"{what}: no answer of {self.seat.device.name} in {limit_s:.0f} s")
+                    raise MachineError(f"{what}: no answer of {self.seat.name} in {limit_s:.0f} s")
         return answer.get()
 
 
@@ -153,8 +153,8 @@ class FleetSession:
             raise error_of(answer.problem)
         found, wanted = answer.evaluation, (self._task.id, candidate.id, final)
         if found is None or (found.task_id, found.candidate_id, found.is_final) != wanted:
-            raise MachineError(f"{what}: {self._place.seat.device.name} answers something else")
-        return found.model_copy(update={"device": self._place.seat.device.name})
+            raise MachineError(f"{what}: {self._place.seat.name} answers something else")
+        return found.model_copy(update={"device": self._place.seat.name})
 
     def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
         """Return how these candidates were timed in turn, None where that could not be."""

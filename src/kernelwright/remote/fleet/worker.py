@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.closing import Closer
 from kernelwright.core.errors import UserError
 from kernelwright.core.finalists import Alternation
 from kernelwright.core.machine import Machine
@@ -29,7 +30,6 @@ from kernelwright.remote.problems import problem_of
 from kernelwright.remote.records import EvaluationAnswer, JobState
 from kernelwright.remote.sessions import Opens, Sessions
 from kernelwright.remote.targets import target_problem
-from kernelwright.runs.closing import Closer
 from kernelwright.runs.evaluator import AlternatingSession, Session
 
 MAX_REMEMBERED = 256
@@ -81,7 +81,7 @@ class RefereeActor:
             self._setup = setup = getattr(import_module(module), name)(wanted)
             self._device = wanted.device
             self._sessions = Sessions(setup.start)
-            return Beginning(machine=setup.machine).model_dump_json()
+            return Beginning(machine=setup.machine, card=self._card()).model_dump_json()
         except Exception as error:  # the border: the driver says it
             return Beginning(problem=problem_of(error)).model_dump_json()
 
@@ -134,6 +134,10 @@ class RefereeActor:
         """End the referee with its processes."""
         if self._sessions is not None:
             self._sessions.close()
+        return ""
+
+    def _card(self) -> str:
+        """Return the GPU that the cluster gave to this worker; a cluster that gives any has its own way."""
         return ""
 
     def _judge(self, task: Task, candidate: Candidate, wanted: FleetQuestion) -> str:
