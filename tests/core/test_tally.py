@@ -60,6 +60,11 @@ def test_a_histogram_of_many_values_is_rounded_in_whichever_order() -> None:
     assert whole.median == pytest.approx(median(values), abs=1 / 1024)
 
 
+def test_histograms_of_earlier_stores_are_read() -> None:
+    assert Histogram.from_plain([True, [0.25, 0.5], [1, 3]]) == Histogram({0.25: 1, 0.5: 3}, True)
+    assert Histogram.from_plain([False, [0.1], [2]]) == Histogram({0.1: 2})
+
+
 @pytest.mark.parametrize("odd", [math.inf, -math.inf, math.nan])
 def test_a_speedup_that_is_no_number_is_a_try_without_measurement(odd: float) -> None:
     tally = Tally.of(make_outcome(log_speedup=odd))

@@ -4,8 +4,10 @@ Sums are whole numbers, so that they are exact, in any order, and what was added
 """
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from kernelwright.core.run import Outcome
@@ -16,6 +18,8 @@ _DISTINCT = 512
 """Different log-speedups that a histogram keeps as they are."""
 _STEP = 1 / 1024
 """To which it rounds them where there are more: to 0.05 %."""
+_IN_STEPS = 2
+"""Form of stored values. 0: as they are; 1: rounded ones, as stores of before have them."""
 
 
 class TallyKey(NamedTuple):
@@ -115,27 +119,27 @@ class Histogram(NamedTuple):
     def median(self) -> float | None:
         """The median log-speedup, None where nothing was measured."""
         values = sorted(self.counts)
-        n = sum(self.counts.values())
-        if not n:
+        ends = [*accumulate(map(self.counts.__getitem__, values))]
+        if not ends:
             return None
-        return (self._at(values, (n - 1) // 2) + self._at(values, n // 2)) / 2
-
-    def _at(self, values: list[float], place: int) -> float:
-        for value in values:
-            place -= self.counts[value]
-            if place < 0:
-                return value
-        raise IndexError(place)
+        low, high = (values[bisect_right(ends, place)] for place in ((ends[-1] - 1) // 2, ends[-1] // 2))
+        return (low + high) / 2
 
     def plain(self) -> list[Any]:
-        """Return it as lists that JSON can hold."""
-        return [self.is_rounded, list(self.counts), list(self.counts.values())]
+        """Return it as lists that JSON can hold, rounded values as numbers of steps, which are short."""
+        values = sorted(self.counts)
+        counts = [self.counts[value] for value in values]
+        if not self.is_rounded:
+            return [0, values, counts]
+        return [_IN_STEPS, [round(value / _STEP) for value in values], counts]
 
     @classmethod
     def from_plain(cls, plain: Sequence[Any]) -> "Histogram":
         """Read what ``plain`` returned."""
-        is_rounded, values, counts = plain
-        return cls(dict(zip(values, counts, strict=True)), is_rounded)
+        form, values, counts = plain
+        if form == _IN_STEPS:
+            values = [value * _STEP for value in values]
+        return cls(dict(zip(values, counts, strict=True)), bool(form))
 
 
 def effect_of(outcome: Outcome) -> float | None:

@@ -16,6 +16,7 @@ import time
 import uuid
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -39,6 +40,8 @@ LOOK_S = 1.0
 """Between two looks at whether it is time to end."""
 GRACE_S = 10.0
 MAX_QUEUE = 64
+_OURS_TO_REMOVE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+"""The socket is unlinked here; asyncio would look for it under the short name by which it was bound."""
 
 
 class WarmServer:
@@ -62,7 +65,7 @@ class WarmServer:
         self._judge = WarmJudge(Path(self._start.cache_dir), self._start.device)
         await self._thread.call(self._judge.warm_up)
         serving = asyncio.ensure_future(self._queue.serve())
-        server = await asyncio.start_unix_server(self._client, sock=sock, limit=MAX_LINE)
+        server = await asyncio.start_unix_server(self._client, sock=sock, limit=MAX_LINE, **_OURS_TO_REMOVE)
         while not self._is_over():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), LOOK_S)
