@@ -81,7 +81,7 @@ def test_exhausted_members_are_references_only() -> None:
     assert SELECTOR.select(situation) is None
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.floats(0.1, 9), min_size=2, max_size=2) | st.just([]), max_size=6))
 def test_a_pick_is_always_verified_and_deterministic(table: list[list[float]]) -> None:
     members = tuple(node(f"k{n}", speedups) for n, speedups in enumerate(table))

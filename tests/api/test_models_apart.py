@@ -228,8 +228,8 @@ def test_a_model_that_its_own_python_makes_slow_is_not_delivered_eager(
     referee.here = Speedup(baseline="eager", ratio=here, low=0.98 * here, high=1.02 * here)
     result = optimised(settings)
     assert result.apart is not None
-    eager = [way for way in result.apart.compositions if way.here is not None]
-    assert eager and all(way.here == referee.here for way in eager)
+    eager = [way for way in result.apart.compositions if way.in_process is not None]
+    assert eager and all(way.in_process == referee.here for way in eager)
     assert result.composition is None or result.composition.is_compiled
 
 

@@ -51,7 +51,7 @@ def test_a_bench_that_goes_on_elsewhere_names_both_machines(
     model = next(models)
     found = cli("bench", folder, "--resume", "trial", "--json").json
     assert {row["task"]: row["device"] for row in found["rows"]} == {"1_First": "CPU A", "2_Second": "CPU B"}
-    assert set(found["judges"]) == {"CPU A", "CPU B"} and "processor" not in found["environment"]
+    assert set(found["devices"]) == {"CPU A", "CPU B"} and "processor" not in found["environment"]
     assert "| CPU B |" in Path("trial/results.md").read_text(encoding="utf-8")
 
 

@@ -40,7 +40,7 @@ def nothing_is_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Non
 
 @pytest.mark.parametrize("command", EVERY)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 def test_a_command_line_says_the_whole_request(command: str, data: st.DataObject) -> None:
     request = data.draw(EVERY[command])
     assert parsed(request.words()) == request

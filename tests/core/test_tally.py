@@ -4,7 +4,7 @@ import math
 from statistics import fmean, median, stdev
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.core.run import Outcome
@@ -25,7 +25,6 @@ def total(effects: list[float | None]) -> Tally:
     return sums
 
 
-@settings(deadline=None)
 @given(st.lists(EFFECTS, max_size=20), st.lists(EFFECTS, max_size=20))
 def test_sums_are_those_of_the_values_and_can_be_taken_apart(
     first: list[float | None], second: list[float | None]
@@ -41,7 +40,6 @@ def test_sums_are_those_of_the_values_and_can_be_taken_apart(
         assert both.spread == pytest.approx(stdev(known), abs=1e-9)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-6, 6), min_size=1, max_size=40), st.integers(0, 40))
 def test_a_histogram_has_the_median_of_the_values(values: list[float], cut: int) -> None:
     parts = [Histogram.of(outcomes_with(list(part))) for part in (values[:cut], values[cut:])]

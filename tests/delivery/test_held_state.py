@@ -202,7 +202,7 @@ def made_of(kind: type[nn.Module], home: Path) -> Delivery:
     return delivered(kind().eval(), (x(),), home)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     changes=st.lists(st.sampled_from(list(CHANGES)), max_size=3),
     way=st.sampled_from(list(WAYS)),

@@ -120,7 +120,7 @@ CHANGES = st.sampled_from(
 
 
 @given(changes=st.sets(CHANGES, min_size=1, max_size=3), order=st.permutations(["scale", "late"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_other_structures_run_the_original(made: Any, changes: set[str], order: list[str]) -> None:
     args, kwargs = example()
     x, (hidden, cell), more = args

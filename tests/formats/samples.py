@@ -8,6 +8,13 @@ REAL = Path(__file__).parent / "real"
 ``tune --out`` wrote of the same kernel with two flags left open; all on two cores with others at work."""
 TASK = (REAL / "scaled_softmax.py").read_text(encoding="utf-8")
 EXPERT = (REAL / "kernel.py").read_text(encoding="utf-8")
+_TUNE = 'TUNE = {"LEVEL": ["-O3", "-O2", "-O1"], "WIDTH": [512, 256, 128]}'
+OPEN = (
+    EXPERT.replace("CXX_FLAGS =", f"{_TUNE}\nCXX_FLAGS =")
+    .replace('"-O3", "-march', 'TUNE["LEVEL"][0], "-march')
+    .replace('"-mprefer-vector-width=512"', "f\"-mprefer-vector-width={TUNE['WIDTH'][0]}\"")
+)
+"""The expert's kernel with two of its compiler's flags left open by hand; ``tuned`` is what was measured."""
 JUDGED = (REAL / "verdict.json").read_text(encoding="utf-8")
 KERNEL = TASK.replace("class Model(", "class ModelNew(")
 REFERENCE = """import torch

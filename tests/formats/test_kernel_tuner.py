@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.formats.samples import REAL
+from tests.formats.samples import OPEN, REAL
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.open_parameters import closed, open_parameters
@@ -97,8 +97,7 @@ def test_kernel_tuners_own_schemas_take_what_is_written(language: str) -> None:
 def test_a_real_tuning_comes_back_as_it_was_measured() -> None:
     tuned = REAL / "tuned"
     document = json.loads((tuned / "tuned.json").read_text(encoding="utf-8"))
-    open_source = (tuned / OPEN_NAME).read_text(encoding="utf-8")
-    parameters = open_parameters(open_source)
+    parameters = open_parameters(OPEN)
     points = tuple(
         PointTimes(point["values"], tuple(point["times_ms"]), point["why"], point["ratio"])
         for point in document["tried"]
@@ -110,7 +109,7 @@ def test_a_real_tuning_comes_back_as_it_was_measured() -> None:
     assert t1["KernelSpecification"]["KernelFile"] == OPEN_NAME
     left_open = t1["ConfigurationSpace"]["TuningParameters"]
     named = {one["Name"]: tuple(ast.literal_eval(one["Values"])) for one in left_open}
-    assert named == parameters and document["source"] == closed(open_source, document["values"])
+    assert named == parameters and document["source"] == closed(OPEN, document["values"])
 
 
 @given(PARAMETERS)

@@ -56,14 +56,14 @@ def means_the_same(function: Any, inputs: list[torch.Tensor]) -> None:
     assert [form for region in regions(program) if (form := find_attention(normalise(region)))]
 
 
-@settings(deadline=None, max_examples=2)
+@settings(max_examples=2)
 @given(case=cases())
 def test_any_attention_is_one_region_that_means_the_same(case: tuple[Any, list[torch.Tensor]]) -> None:
     means_the_same(*case)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(case=cases())
 def test_more_attention_means_the_same(case: tuple[Any, list[torch.Tensor]]) -> None:
     means_the_same(*case)

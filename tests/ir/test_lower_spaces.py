@@ -23,7 +23,7 @@ def shape_and_dims(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(shape_and_dims(), st.booleans())
 def test_normalising_over_any_axes(case: tuple[list[int], list[int]], keepdim: bool) -> None:
     shape, dims = case
@@ -35,7 +35,7 @@ def test_normalising_over_any_axes(case: tuple[list[int], list[int]], keepdim: b
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(SHAPES, st.data())
 def test_broadcasting_any_shapes(shape: list[int], data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
@@ -46,7 +46,7 @@ def test_broadcasting_any_shapes(shape: list[int], data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.permutations([2, 3, 4, 2]), st.permutations([4, 6, 2]), st.permutations([0, 1, 2]))
 def test_reshapes_of_computed_values(first: list[int], second: list[int], order: list[int]) -> None:
     def chain(x: torch.Tensor) -> torch.Tensor:

@@ -71,20 +71,17 @@ def names(plans: tuple[ArchivedPlan, ...]) -> list[str]:
     return [plan.task_name for plan in plans]
 
 
-@settings(deadline=None)
 @given(SIGNATURES, SIGNATURES)
 def test_distance_is_symmetric_and_bounded(a: Signature, b: Signature) -> None:
     assert distance(a, b) == distance(b, a)
     assert 0.0 <= distance(a, b) <= 1.0
 
 
-@settings(deadline=None)
 @given(SIGNATURES)
 def test_distance_to_itself_is_zero(a: Signature) -> None:
     assert distance(a, dict(reversed(a.items()))) == 0.0
 
 
-@settings(deadline=None)
 @given(SIGNATURES, SIGNATURES, st.sampled_from(NUMBERS), st.lists(st.floats(0, 1e12), min_size=3, max_size=3))
 def test_distance_grows_with_the_difference_of_any_number(
     a: Signature, b: Signature, name: str, values: list[float]
@@ -100,7 +97,6 @@ def test_every_number_matters(name: str) -> None:
     assert distance({name: 0.2}, {name: 0.3}) < distance({name: 0.2}, {name: 0.9})
 
 
-@settings(deadline=None)
 @given(SIGNATURES, st.sampled_from(sorted(TRAITS)))
 def test_an_unknown_fact_is_neither_the_same_nor_the_opposite(a: Signature, name: str) -> None:
     known, unknown = a | {name: 1.0}, a | {name: None}
@@ -147,7 +143,6 @@ def test_the_same_idea_is_returned_once_and_an_empty_plan_never() -> None:
     assert names(archive.alike(ROW_SUM, "cpu/cpp", 5)) == ["near"]
 
 
-@settings(deadline=None)
 @given(st.permutations(["c", "a", "b"]))
 def test_equally_alike_ones_come_by_speed_and_then_by_id(order: list[str]) -> None:
     plans = [archived(task, SOFTMAX, task) for task in order]
@@ -155,7 +150,7 @@ def test_equally_alike_ones_come_by_speed_and_then_by_id(order: list[str]) -> No
     assert names(PlanArchive([*plans, faster]).alike(ROW_SUM, "cpu/cpp", 9)) == ["z", "a", "b", "c"]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(SIGNATURES, *map(st.integers, (0, 0, 0), (4, 3, 2))), max_size=12), st.data())
 def test_a_stores_plans_answer_as_an_archive_of_them_does(
     known: list[tuple[Signature, int, int, int]], data: st.DataObject

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.core.learned import Finding
@@ -75,7 +75,6 @@ def test_the_closer_look_overrules_the_wider_one() -> None:
     assert factor(finding(), useless_here, structure="scan") == factor(finding())
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["helps", "does_not_help"])))
 def test_many_findings_do_not_shout(claims: list[str]) -> None:
     assert LEAST_FACTOR <= factor(*[finding(str(n), claim=c) for n, c in enumerate(claims)]) <= MOST_FACTOR

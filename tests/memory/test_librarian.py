@@ -183,7 +183,6 @@ def test_uselessness_takes_many_tasks_to_prove() -> None:
     assert judge(useless(), tried([1.0] * 12 + [9.0])).state == "proposed"
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0.2, 5.0) | st.none()), max_size=30),
     st.sampled_from(["helps", "does_not_help"]),
@@ -229,7 +228,7 @@ def noise(rng: random.Random, n_skills: int, n_tasks: int, spread: float) -> lis
     ]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(1, 30))
 def test_learning_bit_by_bit_comes_to_the_same(seed: int, cut: int) -> None:
     rng = random.Random(seed)
@@ -261,7 +260,6 @@ def test_wilson_agrees_with_published_values(wins: int, n: int, low: float, high
     assert wilson(wins, n, 1.95996) == pytest.approx((low, high), abs=1e-3)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 200), st.data())
 def test_wilson_is_a_share_and_narrows(n: int, data: st.DataObject) -> None:
     wins = data.draw(st.integers(0, n))

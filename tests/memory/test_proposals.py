@@ -168,7 +168,7 @@ def test_useless_values_are_not_claimed() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.sampled_from([2, 8]), st.sampled_from([0.9, 1.4])), max_size=60)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_learning_run_by_run_proposes_what_learning_at_once_does(tries: list[tuple[int, int, float]]) -> None:
     outcomes = [
         outcome

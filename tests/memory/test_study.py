@@ -95,7 +95,7 @@ def plans_of(history: Sequence[Run]) -> list[ArchivedPlan]:
     return [run.plan for run in history if run.plan is not None]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(SEEDS)
 def test_it_comes_to_what_learning_from_everything_comes_to(seed: int) -> None:
     history = runs(seed)
@@ -103,7 +103,7 @@ def test_it_comes_to_what_learning_from_everything_comes_to(seed: int) -> None:
     assert list(learn(outcomes, plans)) == learned_from_all(outcomes, plans)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(SEEDS, st.sets(st.integers(0, 24)))
 def test_learning_after_some_runs_comes_to_the_same_as_after_all(seed: int, pauses: set[int]) -> None:
     history = runs(seed)
@@ -192,7 +192,7 @@ def test_a_run_costs_what_it_touched_however_much_was_tried_before() -> None:
 
 
 @pytest.mark.parametrize("coder", [None, "expert", "llm"])
-@settings(deadline=None, max_examples=5)
+@settings(max_examples=5)
 @given(SEEDS, SEEDS)
 def test_a_ledger_with_more_is_the_ledger_of_both(coder: str | None, before: int, after: int) -> None:
     first, second = outcomes_of(runs(before)), outcomes_of(runs(after, count=3))

@@ -22,7 +22,7 @@ def test_it_gives_up_when_no_further_sample_comes() -> None:
     assert selection.mode == "stop" and "no further sample" in selection.reason
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(LOTS, st.integers(1, 20), st.sampled_from((0.0, 0.5)))
 def test_it_never_takes_more_than_n_and_builds_on_none(lots: random.Random, n: int, fruitless: float) -> None:
     game = play(lambda: BestOfNPolicy(n=n), lots, Luck(fruitless=fruitless))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.core.events import StepMode
@@ -158,7 +158,6 @@ FORTUNE = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(FORTUNE, st.integers(0, 5), st.integers(1, 7), st.integers(1, 3))
 def test_any_run_ends_and_never_crosses_a_failing_kernel(
     fortune: list[tuple[float | None, float]], seed: int, size: int, generations: int

@@ -66,7 +66,7 @@ def test_it_gives_up_when_nothing_is_ever_written() -> None:
     assert POLICY.select(RunView(fruitless={"seed": 3})).mode == "stop"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(LOTS, LUCK)
 def test_every_game_ends_within_n_times_d(lots: random.Random, luck: Luck) -> None:
     game = play(lambda: POLICY, lots, luck)

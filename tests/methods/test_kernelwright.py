@@ -112,7 +112,7 @@ def test_the_search_ends_when_nothing_is_left_that_may_lead() -> None:
     assert ended.mode == "stop" and "promises" in ended.reason
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(LOTS, LUCK)
 def test_any_run_ends_with_a_reason_within_its_rounds(lots: random.Random, luck: Luck) -> None:
     game = play(lambda: KernelwrightPolicy(rounds=10), lots, luck)

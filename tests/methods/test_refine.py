@@ -25,7 +25,7 @@ def test_it_gives_up_when_nothing_is_ever_written() -> None:
     assert RefinePolicy().select(RunView(fruitless={"seed": 3})).mode == "stop"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(LOTS)
 def test_the_chain_goes_on_from_its_last_candidate_good_or_bad(lots: random.Random) -> None:
     game = play(lambda: RefinePolicy(attempts=10), lots, Luck(fruitless=0.1, exhausted=0.0))
@@ -33,7 +33,7 @@ def test_the_chain_goes_on_from_its_last_candidate_good_or_bad(lots: random.Rand
     assert game.reason == "all 10 attempts used" or not game.last.attempts
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(LOTS, LUCK)
 def test_a_dead_end_is_stepped_back_from(lots: random.Random, luck: Luck) -> None:
     game = play(lambda: RefinePolicy(attempts=10), lots, luck)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.core.events import StepMode
@@ -75,7 +75,6 @@ def test_the_fastest_is_followed(base: float | None, new: float, accepted: bool)
     assert POLICY.accepts_as_base(base, new) is accepted
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_run_ends_with_a_reason(data: st.DataObject) -> None:
     """Play against a world that fails, gives nothing or exhausts bases as hypothesis likes."""

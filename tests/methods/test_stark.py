@@ -16,7 +16,7 @@ LUCK = st.builds(
     Luck, *[st.sampled_from((0.0, 0.1, 0.5)) for _ in range(2)], st.sampled_from((0.0, 0.3, 1.0))
 )
 LOTS = st.builds(random.Random, st.integers(0, 2**32))
-MANY = settings(max_examples=40, deadline=None)
+MANY = settings(max_examples=40)
 
 
 def node(candidate: str, base: str | None = "root", speedup: float | None = None) -> Attempt:

@@ -13,7 +13,7 @@ from kernelwright.referee.host.weight_draws import change_state
 FAMILIES = ("as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "sorted")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     family=st.sampled_from(FAMILIES),
     shape=st.lists(st.integers(0, 9), max_size=3),

@@ -45,7 +45,7 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     family=st.sampled_from(["odd_rows", "few_odd_rows", "odd_elements", "mixed"]),
     shape=st.lists(st.integers(0, 9), max_size=4),
@@ -144,7 +144,7 @@ def test_what_is_kept_of_a_positive_input() -> None:
 
 
 @given(count=st.integers(0, 3000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_permuted_values_are_the_same_values(count: int) -> None:
     x = torch.arange(float(count))
     permute(x, generator())
@@ -152,7 +152,7 @@ def test_permuted_values_are_the_same_values(count: int) -> None:
     assert count < 10 or not torch.equal(x, torch.arange(float(count)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     shape=st.lists(st.integers(2, 6), min_size=1, max_size=4),
     style=st.integers(0, 1),
@@ -171,7 +171,7 @@ def test_a_mask_of_floats_keeps_its_two_values() -> None:
     assert set(mask.flatten().tolist()) == {0.0, torch.tensor(-1e9).item()}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(values=st.lists(st.integers(-5, 9), min_size=1, max_size=30), seed=st.integers(0, 99))
 def test_redrawn_integers_keep_range_order_and_distinctness(values: list[int], seed: int) -> None:
     x = torch.tensor(values)

@@ -704,7 +704,7 @@ words = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2, 8, 4711, 0x5412, 0
 
 
 @pytest.mark.skipif(platform.machine() not in MACHINE, reason="no filter for this processor")
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 460), st.tuples(words, words, words), st.booleans(), st.booleans())
 def test_the_filter_refuses_what_it_names_and_its_twin_nothing(
     number: int, first: tuple[int, int, int], alone: bool, has_driver: bool

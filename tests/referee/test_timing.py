@@ -63,7 +63,7 @@ def test_a_known_spread_of_processes_widens_the_interval() -> None:
     assert widened.ratio == pytest.approx(1.1) and widened.high == pytest.approx(1.1 * np.exp(1.96 * 0.06))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=30), st.floats(0, 1))
 def test_summary_and_interval_are_ordered(values: list[float], spread: float) -> None:
     timing = summarise(values, 3)
@@ -72,7 +72,7 @@ def test_summary_and_interval_are_ordered(values: list[float], spread: float) ->
     assert speedup.low <= speedup.ratio <= speedup.high
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3)), min_size=1, max_size=5),

@@ -149,7 +149,7 @@ def test_kernelbench_policy_is_allclose_at_1e_4() -> None:
     assert not expected.judge(_raw(reference * np.float32(1.001))).is_close
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(scale=st.floats(1e-20, 1e20), seed=st.integers(0, 1000))
 def test_distance_does_not_depend_on_the_scale(scale: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -242,7 +242,7 @@ def test_the_furthest_that_an_element_moved_counts_and_nan_does_not() -> None:
     assert not expected.judge(_raw(wrong)).is_close
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 5000))
 def test_widening_permits_no_fewer_bits_where_the_problem_is_well_conditioned(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)

@@ -52,7 +52,7 @@ def test_scalars_and_whole_numbers_are_outputs_too() -> None:
     assert found(torch.tensor([1, 2]), torch.tensor([1, 3])).n_wrong == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 63), st.integers(0, 95)), min_size=1, max_size=40))
 def test_every_wrong_place_lies_in_the_pattern(places: list[tuple[int, int]]) -> None:
     wrong = TRUTH.clone()

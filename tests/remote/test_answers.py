@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.core.candidate import Candidate
@@ -161,7 +161,6 @@ VALUES = (
 )
 
 
-@settings(deadline=None)
 @given(st.text() | JSON | st.dictionaries(FIELDS, VALUES))
 def test_nothing_raises_and_nothing_is_faster_within_the_margin(document: Any) -> None:
     answer = read(document)

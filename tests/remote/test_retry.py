@@ -9,7 +9,7 @@ from kernelwright.remote.retry import LONGEST_DELAY_S, SHORTEST_DELAY_S, Delays
 HEADERS = st.one_of(st.none(), st.text(max_size=8), st.integers(0, 10**9).map(str))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(0, 100), HEADERS)
 def test_trying_ends_whatever_the_service_says(total_s: float, header: str | None) -> None:
     slept: list[float] = []

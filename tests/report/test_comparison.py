@@ -237,7 +237,7 @@ def test_teams_are_named_where_they_differ() -> None:
     assert [s.name for s in compare_runs(runs, [A, other]).standings] == ["a / expert", "a / llm"]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=30), st.sampled_from(["mean", "median"]))
 def test_estimates_are_reproducible_and_within_the_extremes(logs: list[float], middle: str) -> None:
     first = estimate(logs, middle)  # type: ignore[arg-type]

@@ -71,12 +71,12 @@ def test_a_comparison_has_every_figure_of_its_tables_on_its_page() -> None:
     assert "2 recipes on 2 tasks" in page and "Budget of every run: 2 evaluations." in page
 
 
-JUDGES = {"n1 cores 0-1": {"torch": "2.14", "cores": 2}, "n2 cores 0-1": {"torch": "2.14", "cores": 4}}
+DEVICES = {"n1 cores 0-1": {"torch": "2.14", "cores": 2}, "n2 cores 0-1": {"torch": "2.14", "cores": 4}}
 
 
 def test_a_bench_over_several_devices_names_all_of_them_and_each_rows() -> None:
-    rows = [row(task, device=device) for task, device in zip("ab", JUDGES, strict=True)]
-    result = replace(bench(*rows), judges=JUDGES)
+    rows = [row(task, device=device) for task, device in zip("ab", DEVICES, strict=True)]
+    result = replace(bench(*rows), devices=DEVICES)
     for name in ("results.html", "results.md"):
         text = result.files()[name]
         assert text.count("n1 cores 0-1") == text.count("n2 cores 0-1") == 2
@@ -88,17 +88,17 @@ def test_a_bench_over_several_devices_names_all_of_them_and_each_rows() -> None:
 def test_a_comparison_over_several_devices_names_each_tasks() -> None:
     runs = [
         played(task, who, 2.0).model_copy(update={"device": device})
-        for task, device in zip("tu", JUDGES, strict=True)
+        for task, device in zip("tu", DEVICES, strict=True)
         for who in (A, B)
     ]
-    files = replace(comparison(*runs), judges=JUDGES).files()
+    files = replace(comparison(*runs), devices=DEVICES).files()
     for name in ("comparison.html", "comparison.md"):
         assert files[name].count("n1 cores 0-1") == files[name].count("n2 cores 0-1") == 2
 
 
 def test_what_devices_share_is_said_once() -> None:
-    assert shared_facts(JUDGES) == {"torch": "2.14"} and shared_facts({}) == {}
-    table = differences(JUDGES)
+    assert shared_facts(DEVICES) == {"torch": "2.14"} and shared_facts({}) == {}
+    table = differences(DEVICES)
     assert table is not None and table.header == ("device", "cores")
     assert differences({"n1": {"cores": 2}}) is None
 

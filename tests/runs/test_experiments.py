@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.runs.steps.experiment_choice import running_order
@@ -35,13 +35,11 @@ def test_one_that_is_best_in_everything_is_run_once() -> None:
     assert running_order([third, second, best]) == (best, second, third)
 
 
-@settings(deadline=None)
 @given(PROPOSALS)
 def test_every_experiment_comes_up_once(proposals: list[Proposal]) -> None:
     assert sorted(p.n for p in running_order(proposals)) == list(range(len(proposals)))
 
 
-@settings(deadline=None)
 @given(PROPOSALS)
 def test_each_pick_is_the_best_of_what_was_left_by_its_own_rating(proposals: list[Proposal]) -> None:
     picked = running_order(proposals)[:3]
@@ -50,7 +48,6 @@ def test_each_pick_is_the_best_of_what_was_left_by_its_own_rating(proposals: lis
         assert getattr(picked[position], rating) == max(getattr(p, rating) for p in left)
 
 
-@settings(deadline=None)
 @given(PROPOSALS, st.floats(0.01, 10))
 def test_only_the_order_of_ratings_matters(proposals: list[Proposal], factor: float) -> None:
     same = [Proposal(p.n, p.gain_low, p.gain_high, 1.0) for p in proposals]

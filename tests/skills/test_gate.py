@@ -121,7 +121,7 @@ EVIDENCE = st.fixed_dictionaries({}, optional={name: _values(name) for name in M
 
 @pytest.mark.slow
 @given(evidence=EVIDENCE)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_profile_gets_a_skill_for_its_bottleneck_unless_at_the_floor(evidence: Evidence) -> None:
     diagnosis = diagnose(evidence)
     ranked = rank(SKILLS, evidence, diagnosis, "cpu/cpp", EmptyLedger())

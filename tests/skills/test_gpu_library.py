@@ -81,7 +81,7 @@ def _values(metric: str) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("target", WITH_HOST_SIDE)
 @given(facts=st.fixed_dictionaries({}, optional={name: _values(name) for name in METRICS}))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_profile_gets_a_skill_for_its_bottleneck(target: str, facts: dict[str, Any]) -> None:
     evidence = Evidence(facts=facts)
     diagnosis = diagnose(evidence)

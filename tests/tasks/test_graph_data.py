@@ -214,7 +214,7 @@ PATHS = paths_of(WHOLE)[1:]
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(st.sampled_from(PATHS), ANYTHING)
 def test_a_document_changed_anywhere_is_a_graph_or_refused(path: tuple[Any, ...], value: Any) -> None:
     changed = copy.deepcopy(WHOLE)

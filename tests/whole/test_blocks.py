@@ -9,7 +9,7 @@ from kernelwright.whole.blocks import Submodule, find_blocks, repeated_kinds
 from kernelwright.whole.composing import compositions
 from kernelwright.whole.sharing import FOR_THE_WHOLE, LEAST_SHARE, share_budget
 
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(suppress_health_check=[HealthCheck.too_slow])
 """A busy machine is no failure."""
 
 

@@ -51,7 +51,7 @@ class _Bench:
     baselines: tuple[str, ...] | None
     rows: list[BenchRow] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-    judges: dict[str, dict[str, FactValue]] = field(default_factory=dict)
+    devices: dict[str, dict[str, FactValue]] = field(default_factory=dict)
     """By device, what the first run that it judged holds for."""
 
     def result(self) -> BenchResult:
@@ -59,7 +59,7 @@ class _Bench:
         begun = {*(row.task for row in self.rows), *self.left}
         order = {entry.task.name: number for number, entry in enumerate(self.entries)}
         waiting = [entry.task.name for entry in self.entries if entry.task.name not in begun]
-        environment = shared_facts(self.judges) or probe.probe_machine().environment()
+        environment = shared_facts(self.devices) or probe.probe_machine().environment()
         return BenchResult(
             title=self.title,
             rows=tuple(sorted(self.rows, key=lambda row: order[row.task])),
@@ -67,7 +67,7 @@ class _Bench:
             command=self.request.command_line(),
             environment={**environment, **package_versions(self.baselines or ())},
             is_quick=self.request.quick,
-            judges=self.judges,
+            devices=self.devices,
         )
 
     def run_on(self, fleet: Fleet, progress: RunsProgress) -> None:
@@ -105,8 +105,8 @@ class _Bench:
     def _add(self, row: BenchRow) -> None:
         """Take a row in, and what is known of the device that judged it."""
         self.rows.append(row)
-        if row.run_id is not None and row.device not in self.judges:
-            self.judges[row.device] = self.store.get_run(row.run_id).spec.environment
+        if row.run_id is not None and row.device not in self.devices:
+            self.devices[row.device] = self.store.get_run(row.run_id).spec.environment
 
     def run_all(self, referee: Evaluator, progress: RunsProgress) -> None:
         """Bring every task to its end; after ``stop_after`` seconds none is begun or carried on."""

@@ -138,15 +138,15 @@ def _models_by_team(request: CompareRequest) -> dict[str, ModelSettings | None]:
 
 def _result(roster: Roster) -> ComparisonResult:
     grid, played = roster.grid, roster.played()
-    judges = roster.judges(played)
+    devices = roster.devices(played)
     return ComparisonResult(
         title=grid.title,
         played=tuple(played),
         comparison=compare_runs(played, grid.contestants, horizon=grid.conditions.budget.evaluations),
         conditions=grid.conditions,
         command=roster.request.command_line(),
-        environment=shared_facts(judges),
-        judges=judges,
+        environment=shared_facts(devices),
+        devices=devices,
     )
 
 

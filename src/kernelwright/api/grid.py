@@ -100,7 +100,7 @@ class Roster:
         runs = (played_run(self.store, record, is_timed=is_timed) for record in records if record is not None)
         return [run for run in runs if run is not None]
 
-    def judges(self, played: Iterable[Played]) -> dict[str, dict[str, FactValue]]:
+    def devices(self, played: Iterable[Played]) -> dict[str, dict[str, FactValue]]:
         """Return what the figures of each device that judged some runs hold for, as its first run has it."""
         known = {record.run_id: record.spec.environment for record in self._records.values()}
         found: dict[str, dict[str, FactValue]] = {}

@@ -237,7 +237,7 @@ def _compose(model: _Model, blocks: list[BlockShare]) -> tuple[ModelTakenApart, 
             candidate=candidate.id,
             kinds=kinds,
             is_compiled=is_compiled,
-            here=None if is_compiled else _timed_here(model, kernels, kinds),
+            in_process=None if is_compiled else _timed_in_process(model, kernels, kinds),
         )
         for (kinds, is_compiled), candidate in made.items()
     )
@@ -323,7 +323,7 @@ def _after(model: _Model, kernels: Mapping[int, Mapping[str, VerifiedKernel]]) -
     return profile(patch(own, by_path), model.calls, only=frozenset(by_path))
 
 
-def _timed_here(
+def _timed_in_process(
     model: _Model, kernels: Mapping[int, Mapping[str, VerifiedKernel]], kinds: tuple[int, ...]
 ) -> Speedup | None:
     """Return the patched model's speedup in this process; None where the kernels are for another machine."""

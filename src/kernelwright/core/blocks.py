@@ -45,7 +45,7 @@ class Composition(Frozen):
     """Which kinds of blocks have their kernels, by position."""
     is_compiled: bool = False
     """torch.compile took in what lies around the kernels."""
-    here: Speedup | None = None
+    in_process: Speedup | None = None
     """Of the patched model over the original, in turn in the process that asked; None: not timed there."""
 
     @property

@@ -31,14 +31,14 @@ def composition_lines(apart: ModelTakenApart, winner: str | None) -> tuple[str, 
     way = next((way for way in apart.compositions if way.candidate == winner), None)
     if way is None:
         reason = f": {apart.note}" if apart.note else ", as no way to put it together was faster"
-        here = [line for way in apart.compositions for line in _here(way)]
+        here = [line for way in apart.compositions for line in _in_process(way)]
         return (f"The model is delivered unchanged{reason}.", *here)
     if not way.kinds:
         reason = apart.note or "no way to put it together with kernels was faster"
         return (f"Delivered: torch.compile of the model as it is, without a kernel: {reason}.",)
     around = "torch.compile takes in the rest" if way.is_compiled else "the rest runs eager"
     n_blocks = sum(len(apart.blocks[kind].paths) for kind in way.kinds)
-    return (f"Delivered: {len(way.kinds)} kernels in {n_blocks} blocks; {around}.", *_here(way))
+    return (f"Delivered: {len(way.kinds)} kernels in {n_blocks} blocks; {around}.", *_in_process(way))
 
 
 def _row(block: BlockShare, standing: str) -> tuple[str, ...]:
@@ -65,10 +65,11 @@ def _standing(apart: ModelTakenApart, number: int, winner: str | None) -> str:
     return f"kernel delivered{stored}"
 
 
-def _here(way: Composition) -> tuple[str, ...]:
-    if way.here is None:
+def _in_process(way: Composition) -> tuple[str, ...]:
+    if way.in_process is None:
         return ()
-    return (f"In the process that asked, {way.words}: {way.here.against('the original')}, timed in turn.",)
+    found = way.in_process.against("the original")
+    return (f"In the process that asked, {way.words}: {found}, timed in turn.",)
 
 
 def _ms(ms: float | None) -> str:

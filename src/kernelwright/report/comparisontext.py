@@ -7,8 +7,8 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.intervals import wilson
 from kernelwright.report.comparison import MIN_PAIRED, Comparison, Conditions, Pair, Standing, TaskLine
 from kernelwright.report.estimates import Estimate
-from kernelwright.report.judged import Judges
-from kernelwright.report.markdown import bullets, code, facts_line, judges_part, plain, table
+from kernelwright.report.judged import DeviceFacts
+from kernelwright.report.markdown import bullets, code, devices_part, facts_line, plain, table
 from kernelwright.report.measures import duration, percent, times
 from kernelwright.report.table import Table
 
@@ -52,14 +52,14 @@ def comparison_markdown(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
-    judges: Judges | None = None,
+    devices: DeviceFacts | None = None,
     picture: str | None = None,
 ) -> str:
     """Return the whole document; the arguments are those of ``bench_markdown``."""
     parts = [
         f"# {plain(name)}",
         f"{date}. {facts_line(environment)}.",
-        *judges_part(judges),
+        *devices_part(devices),
         code(command),
         conditions_text(conditions),
         counted(comparison),

@@ -8,7 +8,7 @@ from kernelwright.report.measures import fact
 from kernelwright.report.story import Story
 from kernelwright.report.table import Table
 
-Judges = Mapping[str, Mapping[str, FactValue]]
+DeviceFacts = Mapping[str, Mapping[str, FactValue]]
 """Device, or model of the machine where no fleet judged -> what figures from it hold for."""
 
 
@@ -19,20 +19,20 @@ def judged_on(spec: RunSpec, story: Story) -> str:
     return ", ".join(story.devices) or model or ""
 
 
-def shared_facts(judges: Judges) -> dict[str, FactValue]:
+def shared_facts(devices: DeviceFacts) -> dict[str, FactValue]:
     """Return what is known of all of them alike."""
-    first, *others = judges.values() or [{}]
+    first, *others = devices.values() or [{}]
     return {name: value for name, value in first.items() if all(o.get(name) == value for o in others)}
 
 
-def differences(judges: Judges) -> Table | None:
+def differences(devices: DeviceFacts) -> Table | None:
     """Return a line for each device with the facts that others have otherwise; None for a single one."""
-    if len(judges) < 2:
+    if len(devices) < 2:
         return None
-    shared = shared_facts(judges)
-    names = [n for n in dict.fromkeys(n for facts in judges.values() for n in facts) if n not in shared]
+    shared = shared_facts(devices)
+    names = [n for n in dict.fromkeys(n for facts in devices.values() for n in facts) if n not in shared]
     rows = [
         (device, *("" if facts.get(n) is None else fact(facts[n]) for n in names))
-        for device, facts in judges.items()
+        for device, facts in devices.items()
     ]
     return Table(("device", *names), rows, is_text=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.core.evidence import FactValue
 from kernelwright.core.visible import visible_line
-from kernelwright.report.judged import Judges, differences
+from kernelwright.report.judged import DeviceFacts, differences
 from kernelwright.report.measures import RatioInterval, fact, millis, percent, times
 from kernelwright.report.table import Table
 from kernelwright.report.tables import COLLAPSED_FROM, NEAR_FLOOR, BenchRow, Summary, TaskSpread
@@ -47,7 +47,7 @@ def bench_markdown(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
-    judges: Judges | None = None,
+    devices: DeviceFacts | None = None,
     picture: str | None = None,
     is_quick: bool = False,
 ) -> str:
@@ -57,14 +57,14 @@ def bench_markdown(
         date: when the bench was run, for reading.
         command: how to run it again.
         environment: processor, versions, threads.
-        judges: of each device that judged, where several did.
+        devices: of each device that judged, where several did.
         picture: file name of the picture beside the document.
         is_quick: the figures are the search's own.
     """
     parts = [
         f"# {plain(name)}",
         f"{date}. {facts_line(environment)}.",
-        *judges_part(judges),
+        *devices_part(devices),
         code(command),
         bench_reading(is_quick=is_quick).replace("fast_p", "`fast_p`"),
         "## Summary",
@@ -190,9 +190,9 @@ def facts_line(environment: Mapping[str, FactValue]) -> str:
     return "; ".join(plain(f"{key} {fact(value)}") for key, value in environment.items() if value is not None)
 
 
-def judges_part(judges: Judges | None) -> list[str]:
+def devices_part(devices: DeviceFacts | None) -> list[str]:
     """Return the table of the devices that judged, in a list; empty for one alone."""
-    found = differences(judges or {})
+    found = differences(devices or {})
     return [] if found is None else [table(*found[:2])]
 
 

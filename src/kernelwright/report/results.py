@@ -15,7 +15,7 @@ from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.comparison import Comparison, Conditions
 from kernelwright.report.comparisonpicture import comparison_picture
 from kernelwright.report.files import json_text, write_text
-from kernelwright.report.judged import Judges
+from kernelwright.report.judged import DeviceFacts
 from kernelwright.report.measures import millis, speedup_over
 from kernelwright.report.played import Played
 from kernelwright.report.table import Table, html_table
@@ -65,7 +65,7 @@ class BenchResult(Results):
     environment: Mapping[str, FactValue]
     is_quick: bool = False
     """Delivered by the search's own verdicts."""
-    judges: Judges = field(default_factory=dict)
+    devices: DeviceFacts = field(default_factory=dict)
     """Of each device that judged; ``environment`` is what is known of all alike."""
     date: str = field(default_factory=date_now)
 
@@ -86,7 +86,7 @@ class BenchResult(Results):
             "date": self.date,
             "command": self.command,
             "environment": self.environment,
-            "judges": self.judges,
+            "devices": self.devices,
             "is_quick": self.is_quick,
             "summaries": self.summaries,
             "rows": self.rows,
@@ -102,7 +102,7 @@ class BenchResult(Results):
             date=self.date,
             command=self.command,
             environment=self.environment,
-            judges=self.judges,
+            devices=self.devices,
             picture="results.svg",
             is_quick=self.is_quick,
         )
@@ -121,7 +121,7 @@ class BenchResult(Results):
                 date=self.date,
                 command=self.command,
                 environment=self.environment,
-                judges=self.judges,
+                devices=self.devices,
                 is_quick=self.is_quick,
             ),
             "results.svg": svg.standalone(bench_picture(self.title, self.rows), asset("chart.css")),
@@ -150,7 +150,7 @@ class ComparisonResult(Results):
     command: str
     """Asks for the same again."""
     environment: Mapping[str, FactValue]
-    judges: Judges = field(default_factory=dict)
+    devices: DeviceFacts = field(default_factory=dict)
     """See BenchResult."""
     date: str = field(default_factory=date_now)
 
@@ -166,7 +166,7 @@ class ComparisonResult(Results):
             "date": self.date,
             "command": self.command,
             "environment": self.environment,
-            "judges": self.judges,
+            "devices": self.devices,
             "conditions": self.conditions,
             "comparison": self.comparison,
             "runs": self.played,
@@ -181,7 +181,7 @@ class ComparisonResult(Results):
             date=self.date,
             command=self.command,
             environment=self.environment,
-            judges=self.judges,
+            devices=self.devices,
             picture="comparison.svg",
         )
         # lazy: load Jinja2
@@ -198,7 +198,7 @@ class ComparisonResult(Results):
                 date=self.date,
                 command=self.command,
                 environment=self.environment,
-                judges=self.judges,
+                devices=self.devices,
             ),
             "comparison.svg": svg.standalone(
                 comparison_picture(self.title, self.comparison), asset("chart.css")

@@ -8,7 +8,7 @@ from kernelwright.report import comparisontext, markdown
 from kernelwright.report.benchpicture import bench_picture
 from kernelwright.report.comparison import Comparison, Conditions
 from kernelwright.report.comparisonpicture import comparison_picture
-from kernelwright.report.judged import Judges, differences
+from kernelwright.report.judged import DeviceFacts, differences
 from kernelwright.report.page import render
 from kernelwright.report.sections import fact_rows
 from kernelwright.report.table import Table
@@ -35,7 +35,7 @@ def bench_page(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
-    judges: Judges | None = None,
+    devices: DeviceFacts | None = None,
     is_quick: bool,
 ) -> str:
     """Return the page of one recipe over many tasks; ``left`` names the tasks without a row."""
@@ -54,7 +54,7 @@ def bench_page(
     ]
     return _results_page(
         "bench", title, f"{faster} of {len(rows)} tasks are faster", lines, parts, date, command, environment,
-        judges,
+        devices,
     )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def comparison_page(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
-    judges: Judges | None = None,
+    devices: DeviceFacts | None = None,
 ) -> str:
     """Return the page of recipes side by side."""
     text, standings = comparisontext, comparison.standings
@@ -94,7 +94,7 @@ def comparison_page(
     ]
     lines = [text.conditions_text(conditions), text.counted(comparison)]
     headline = f"{len(standings)} recipes on {len(comparison.tasks)} tasks"
-    return _results_page("comparison", title, headline, lines, parts, date, command, environment, judges)
+    return _results_page("comparison", title, headline, lines, parts, date, command, environment, devices)
 
 
 def _pair_table(cells: Sequence[tuple[str, ...]]) -> Table:
@@ -111,7 +111,7 @@ def _results_page(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
-    judges: Judges | None,
+    devices: DeviceFacts | None,
 ) -> str:
     return render(
         "results.html.j2",
@@ -123,5 +123,5 @@ def _results_page(
         date=date,
         command=command,
         environment=fact_rows(dict(environment)),
-        judges=differences(judges or {}),
+        devices=differences(devices or {}),
     )

@@ -43,9 +43,9 @@ class SteadySession(SessionAround):
         first = self._inner.evaluate(candidate, final=final, floors=floors or {}, baselines=baselines)
         if final:
             return first
-        is_late = not self._least_ms and self._is_late(first)
+        is_slow = not self._least_ms and self._is_slow(first)
         first = self._marked(first)
-        if not (first.is_disturbed or is_late):
+        if not (first.is_disturbed or is_slow):
             return first
         second = self._inner.evaluate(candidate, final=final, floors=floors or {}, baselines=baselines)
         if not second.is_verified:
@@ -55,7 +55,7 @@ class SteadySession(SessionAround):
         kept = min(found, key=lambda one: (one.is_disturbed, one.interval_width or 0.0))
         return kept.model_copy(update={"notes": (*kept.notes, AGAIN)})
 
-    def _is_late(self, found: Evaluation) -> bool:
+    def _is_slow(self, found: Evaluation) -> bool:
         """Tell whether eager took much longer than before the search: the first one has nothing else.
 
         Eager was alone then, so this marks nothing.

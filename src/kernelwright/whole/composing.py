@@ -25,13 +25,13 @@ def is_delivered(evaluation: Evaluation, ways: Sequence[Composition] = ()) -> bo
     """Say whether a model is delivered: faster than eager, and slower than no baseline on any workload.
 
     What the referee judged in its place may be faster than the model with its own Python around the blocks.
-    So a way that was timed in the process that asked (``Composition.here``) must hold against both there too.
+    So a way that was timed in the process that asked must hold against both there too.
     """
     results = (*evaluation.told, *evaluation.results)
     verdicts = [speedup.verdict for result in results for speedup in result.speedups]
     if not evaluation.is_faster or "slower" in verdicts:
         return False
-    here = next((way.here for way in ways if way.candidate == evaluation.candidate_id), None)
+    here = next((way.in_process for way in ways if way.candidate == evaluation.candidate_id), None)
     if here is None:
         return True
     over_eager, over_compiled = (evaluation.geomean_speedup(name) for name in ("eager", "torch_compile"))

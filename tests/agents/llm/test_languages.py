@@ -107,7 +107,7 @@ def test_the_loader_is_that_of_the_file_s_language() -> None:
 _NAMES = st.sampled_from(("x", "CUDA_SOURCE", "CPP_SOURCE", LOADER_LINE, "import os", "''", "\\n", "é"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(code=st.lists(_NAMES, max_size=4), model=st.lists(_NAMES, max_size=3))
 def test_what_is_folded_is_put_back_exactly(code: list[str], model: list[str]) -> None:
     comments = [f"# {name}" for name in model if name != LOADER_LINE]

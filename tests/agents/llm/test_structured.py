@@ -18,7 +18,7 @@ VALUES = st.recursive(
 )
 OBJECTS = st.dictionaries(WORDS, VALUES, max_size=3)
 PROSE = st.text(st.characters(exclude_characters="{", exclude_categories=["Cs"]), max_size=20)
-few = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
 @few

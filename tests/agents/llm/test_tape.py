@@ -226,7 +226,7 @@ def call(n: int, text: str = "") -> ModelCall:
     return ModelCall(key=f"k{n}", role="r", model="p:m", request=text, response=text, outcome=CallOutcome.OK)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
 def test_a_folder_gives_back_what_was_put_in(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -22,7 +22,7 @@ a_section = st.builds(
 
 
 @given(st.lists(a_section, max_size=8), st.integers(400, 2000))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_prompt_never_exceeds_its_budget_and_keeps_what_is_required(
     sections: list[Section], budget: int
 ) -> None:

@@ -32,7 +32,7 @@ def test_pointwise_convolution_is_a_product():
     assert_silent("convolution_as_matmul", lambda x, w: F.conv2d(x, w), randn(2, 3, 4, 6), randn(5, 3, 1, 2))
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(
     kernel=st.integers(1, 4), padding=st.integers(0, 3), dilation=st.integers(1, 2), size=st.integers(7, 9)
 )

@@ -59,7 +59,7 @@ def test_products_without_a_proven_triangle_stay():
 _TRIANGLES = st.none() | st.tuples(st.booleans(), st.integers(-70, 70))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(sizes=st.tuples(*[st.integers(1, 200)] * 3), left=_TRIANGLES, right=_TRIANGLES, keep=_TRIANGLES)
 def test_blocks_agree_with_masks(sizes, left, right, keep):
     def mask(x, which):
@@ -70,7 +70,7 @@ def test_blocks_agree_with_masks(sizes, left, right, keep):
     torch.testing.assert_close(got, mask(a @ b, keep))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(rows=st.integers(1, 200), columns=st.integers(1, 5))
 def test_gram_matrix_is_the_product(rows, columns):
     x = randn(2, rows, columns)

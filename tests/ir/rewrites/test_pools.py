@@ -54,7 +54,7 @@ def test_pool_of_out_features_pools_the_weight():
     )
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(
     transposed=st.booleans(), kernel=st.integers(1, 5), stride=st.integers(1, 3), padding=st.integers(0, 2),
     pool=st.integers(2, 3), size=st.integers(8, 12), extra=st.integers(0, 1),

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from kernelwright.ir.rewrites import REWRITES
 
 NAME = "reduce_linear"
-SETTINGS = settings(max_examples=5, deadline=None)
+SETTINGS = settings(max_examples=5)
 
 
 def test_sum_over_out_features_needs_no_matrix_product():

@@ -75,7 +75,7 @@ def test_what_is_declared_to_be_no_bug_has_a_reason_and_is_no_luck() -> None:
         assert operator not in BY_LUCK
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(task=st.sampled_from(suite_tasks()), operator=st.sampled_from(sorted(MEANING)))
 def test_a_changed_meaning_is_still_a_module(task: object, operator: str) -> None:
     source = task.source  # type: ignore[attr-defined]

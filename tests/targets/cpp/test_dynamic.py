@@ -94,7 +94,7 @@ QUICK = ("pointwise", "softmax", "product")
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FORWARDS]
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(extent=st.one_of(st.sampled_from([1, 2, 15, 16, 17, HIGH]), st.integers(1, HIGH)))
 def test_a_kernel_is_right_at_every_extent(name: str, extent: int) -> None:
     model, kernel = _made(name)

@@ -13,7 +13,7 @@ from kernelwright.ir.program import Const
 from kernelwright.targets.cpp.printer import print_region, print_source
 
 SIZES = (1, 2, 15, 16, 17, 33, 64, 100)
-few = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def close(got: torch.Tensor, want: torch.Tensor, *, factor: float = 4.0) -> None:

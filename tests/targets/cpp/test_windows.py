@@ -26,7 +26,7 @@ from kernelwright.tasks.namespace import construct_model, draw_inputs, load_name
 WIDE, NARROW = Machine(cores=2, vector_bytes=64), Machine(cores=2, vector_bytes=32)
 LOWERING = target_of(CPU_CPP).lowering
 CLOSE = 2e-5
-EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(suppress_health_check=list(HealthCheck))
 Moves = tuple[tuple[str, dict[str, ParamValue]], ...]
 WINDOW: Moves = (("product-form", {"product": "window"}),)
 LAYER = """

@@ -1,7 +1,7 @@
 """Occupancy: published examples, what compilers said of real kernels, and what must always hold."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS
@@ -76,7 +76,6 @@ def test_what_cannot_launch_says_so(name: str, threads: int, registers: int, sha
     registers=st.integers(0, 520),
     shared=st.integers(0, 240 << 10),
 )
-@settings(deadline=None)
 def test_what_is_resident_fits_and_one_more_block_would_not(
     name: str, threads: int, registers: int, shared: int
 ) -> None:
@@ -97,7 +96,6 @@ def test_what_is_resident_fits_and_one_more_block_would_not(
     shared=st.integers(0, 60 << 10),
     more=st.tuples(st.integers(0, 64), st.integers(0, 8 << 10)),
 )
-@settings(deadline=None)
 def test_more_of_anything_never_fits_more_blocks(
     name: str, threads: int, registers: int, shared: int, more: tuple[int, int]
 ) -> None:

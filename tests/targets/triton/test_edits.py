@@ -196,7 +196,7 @@ def split_case(which: str, rows: int, columns: int) -> Program:
     return program_of(region, (rows, columns), out, "int64" if which == "argmax" else "float32")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     rows=st.sampled_from((1, 3)),
     columns=st.sampled_from((2, 7, 12, 31)),

@@ -55,7 +55,7 @@ def test_the_fused_region_means_the_same(name: str, shape: tuple[int, int, int])
     torch.testing.assert_close(got, EPILOGUES[name](*inputs), rtol=1e-5, atol=1e-5)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.sampled_from((2, 16, 37)),
     inner=st.sampled_from((2, 31, 64)),

@@ -13,7 +13,7 @@ from kernelwright.ir.program import Const, Region
 from kernelwright.targets.triton.schedule import TritonSchedule
 
 SIZES = (1, 2, 3, 16, 17, 31, 33, 64)
-few = settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 FORMS = {
     "rules": {},
     "flat": {"form": "flat", "block_kept": 16},

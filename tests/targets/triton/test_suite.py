@@ -58,7 +58,6 @@ def test_any_schedule_computes_the_same(
 
 few = settings(
     max_examples=2,
-    deadline=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -13,7 +13,7 @@ from kernelwright.agents.llm import formatting as showing
 from kernelwright.agents.llm.hardware import hardware_lines
 from kernelwright.agents.llm.prompt_input import PromptInput
 from kernelwright.agents.llm.proposals import without_repairs
-from kernelwright.agents.llm.run_table import author_of, kernels_table, run_table
+from kernelwright.agents.llm.run_table import NOT_THE_MODEL, author_of, kernels_table, run_table
 from kernelwright.agents.llm.tools import READ_SKILL
 from kernelwright.agents.llm.window import PromptWindow, Section, Slot
 from kernelwright.agents.roles import Analysis, Node
@@ -473,7 +473,7 @@ def _others(told: PromptInput) -> Texts:
 def _node_title(node: Node) -> str:
     relation = "the fastest" if node.relation == "leader" else node.relation
     author = author_of(node.candidate)
-    written = f", written by {author}" if author in ("the expert", "the user") else ""
+    written = f", written by {author}" if author in NOT_THE_MODEL else ""
     return f"Another kernel of this run ({relation}), {node.candidate.id}{written}"
 
 

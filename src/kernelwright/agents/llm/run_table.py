@@ -76,6 +76,10 @@ def kernels_table(
     return [table, *([f"{left} slower or older kernels are left out."] if left else [])]
 
 
+NOT_THE_MODEL = ("the expert", "the user")
+"""Authors that a model is told of: its own kernels and the reference need no name."""
+
+
 def author_of(candidate: Candidate) -> str:
     """Return who wrote a kernel, as prompts say it."""
     if candidate.call:
@@ -98,7 +102,7 @@ def _few(nodes: Sequence[Node]) -> Sequence[Node]:
 def _authors(kept: Sequence[Node]) -> list[Column]:
     """Return who wrote which, where it was not the model alone."""
     found = [author_of(node.candidate) for node in kept]
-    return [("written by", found)] if {"the expert", "the user"} & set(found) else []
+    return [("written by", found)] if set(NOT_THE_MODEL) & set(found) else []
 
 
 def _ends(

@@ -152,7 +152,7 @@ def test_candidates_without_cuda_are_none(candidate: str) -> None:
     assert read_load_inline(candidate) is None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_any_source_is_taken_apart(source: str) -> None:
     part = take_device_part(source)

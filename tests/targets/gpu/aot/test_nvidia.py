@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.core.evidence import METRICS
@@ -79,7 +79,6 @@ def test_facts_speak_the_vocabulary_of_the_evidence() -> None:
 
 
 @given(st.text(alphabet="LDG.E R4,[]/*0123abc@!P;\n FunctionREG:=", max_size=300))
-@settings(deadline=None)
 def test_other_text_is_no_error(text: str) -> None:
     parse_ptxas(text)
     parse_resource_usage(text)

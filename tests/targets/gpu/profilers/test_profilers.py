@@ -128,7 +128,7 @@ def test_a_run_without_kernels_is_no_failure(parse: Callable[[str], GpuProfile],
     assert parse(words).status is ProfileStatus.NO_KERNELS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.text(max_size=300), index=st.integers(0, len(PARSERS) - 1))
 def test_any_other_output_is_answered_with_a_line(text: str, index: int) -> None:
     profile = PARSERS[index](text)
@@ -136,7 +136,7 @@ def test_any_other_output_is_answered_with_a_line(text: str, index: int) -> None
     assert len(profile.message.splitlines()) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cut=st.integers(0, 1500), name=st.sampled_from(sorted(path.name for path in SAMPLES.iterdir())))
 def test_output_that_breaks_off_is_read_as_far_as_it_goes(cut: int, name: str) -> None:
     for parse in PARSERS:
