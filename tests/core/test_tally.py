@@ -1,6 +1,7 @@
 """Sums over outcomes: exact, the same in any order, and what was added can be taken away."""
 
 import math
+from random import Random
 from statistics import fmean, median, stdev
 
 import pytest
@@ -48,19 +49,37 @@ def test_a_histogram_has_the_median_of_the_values(values: list[float], cut: int)
     assert whole.median == median(values)
 
 
-def test_a_histogram_of_many_values_is_rounded_in_whichever_order() -> None:
-    values = [math.sin(n) for n in range(3000)]
+@given(st.integers(0, 2**32), st.sampled_from([1e-9, 0.3, 6.0, 600.0]))
+def test_a_histogram_of_many_values_has_few_bins_the_same_in_whichever_order(seed: int, far: float) -> None:
+    rng = Random(seed)
+    values = [rng.gauss(0.1, far) for _ in range(2000)]
     whole = Histogram.of(outcomes_with(list(values)))
-    bits = Histogram({})
-    for start in range(0, 3000, 250):
-        bits = bits.plus(Histogram.of(outcomes_with(list(values[::-1][start : start + 250]))))
-    assert whole == bits and whole.is_rounded and len(whole.counts) < 2100
-    assert whole.median == pytest.approx(median(values), abs=1 / 1024)
+    parts = Histogram({})
+    while values:
+        cut = rng.randint(1, 900)
+        parts = parts.plus(Histogram.of(outcomes_with(list(values[-cut:]))))
+        del values[-cut:]
+    assert whole == parts == Histogram.from_plain(whole.plain())
+    assert len(whole.counts) <= 512 and sum(whole.counts.values()) == 2000
+
+
+@given(st.integers(0, 2**32))
+def test_the_median_of_many_values_is_off_by_half_a_bin_at_most(seed: int) -> None:
+    rng = Random(seed)
+    values = [rng.gauss(0.1, 0.3) for _ in range(2000)]
+    whole = Histogram.of(outcomes_with(list(values)))
+    assert whole.level in (7, 8)
+    assert whole.median == pytest.approx(median(values), abs=1 / 256)
 
 
 def test_histograms_of_earlier_stores_are_read() -> None:
-    assert Histogram.from_plain([True, [0.25, 0.5], [1, 3]]) == Histogram({0.25: 1, 0.5: 3}, True)
+    half = 1 / 2048
+    binned = Histogram({0.25 + half: 1, 0.5 + half: 3}, 10)
+    assert Histogram.from_plain([True, [0.25, 0.5], [1, 3]]) == binned
+    assert Histogram.from_plain([2, [256, 512], [1, 3]]) == binned
     assert Histogram.from_plain([False, [0.1], [2]]) == Histogram({0.1: 2})
+    many = Histogram.from_plain([2, [*range(2000)], [1] * 2000])
+    assert many.level == 8 and len(many.counts) == 500
 
 
 @pytest.mark.parametrize("odd", [math.inf, -math.inf, math.nan])

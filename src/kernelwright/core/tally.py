@@ -14,12 +14,12 @@ from kernelwright.core.run import Outcome
 
 _BITS = 60
 """A log-speedup is counted in units of 2 to the minus 60."""
-_DISTINCT = 512
-"""Different log-speedups that a histogram keeps as they are."""
-_STEP = 1 / 1024
-"""To which it rounds them where there are more: to 0.05 %."""
-_IN_STEPS = 2
-"""Form of stored values. 0: as they are; 1: rounded ones, as stores of before have them."""
+_BINS = 512
+"""Of a histogram at most, so that a store of any size reads all of them at once."""
+_FINEST = 10
+"""The narrowest bins are 2 to the minus 10 wide: 0.1 %."""
+_AS_THEY_ARE, _ROUNDED, _STEPS, _LEVEL = 0, 1, 2, 3
+"""Forms of stored values. Stores of before have `_ROUNDED` to 2**-10, and `_STEPS` of 2**-10."""
 
 
 class TallyKey(NamedTuple):
@@ -96,24 +96,27 @@ class Tally(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """How often each log-speedup was measured.
+    """How often each log-speedup was measured, in at most 512 bins.
 
-    The values are kept as they are up to 512 different ones; with more they are rounded to 0.05 %.
+    The values are kept as they are up to 512 different ones; with more, the middle of a bin stands for all in
+    it. Bins are the narrowest of those 0.1 %, 0.2 %, 0.4 %, ... wide that are few enough.
     """
 
     counts: Mapping[float, int]
-    is_rounded: bool = False
+    level: int | None = None
+    """Bins are 2**-level wide, from 0 up and down; None: values as they are."""
 
     @classmethod
     def of(cls, outcomes: Iterable[Outcome]) -> "Histogram":
         """Return the histogram of the measured ones."""
         measured = (effect_of(outcome) for outcome in outcomes)
-        return _rounded(cls(Counter(effect for effect in measured if effect is not None)))
+        return cls(Counter(effect for effect in measured if effect is not None))._in_few_bins()
 
     def plus(self, other: "Histogram") -> "Histogram":
         """Return the histogram of both, the same in whichever order."""
-        one, two = (_round(h) if self.is_rounded or other.is_rounded else h for h in (self, other))
-        return _rounded(Histogram(Counter(one.counts) + Counter(two.counts), one.is_rounded))
+        levels = [h.level for h in (self, other) if h.level is not None]
+        one, two = (h._at(min(levels)) if levels else h for h in (self, other))
+        return Histogram(Counter(one.counts) + Counter(two.counts), one.level)._in_few_bins()
 
     @property
     def median(self) -> float | None:
@@ -126,20 +129,51 @@ class Histogram(NamedTuple):
         return (low + high) / 2
 
     def plain(self) -> list[Any]:
-        """Return it as lists that JSON can hold, rounded values as numbers of steps, which are short."""
+        """Return it as lists that JSON can hold; bins are whole numbers, which are short."""
         values = sorted(self.counts)
         counts = [self.counts[value] for value in values]
-        if not self.is_rounded:
-            return [0, values, counts]
-        return [_IN_STEPS, [round(value / _STEP) for value in values], counts]
+        if self.level is None:
+            return [_AS_THEY_ARE, values, counts]
+        return [_LEVEL, [_bin(value, self.level) for value in values], counts, self.level]
 
     @classmethod
     def from_plain(cls, plain: Sequence[Any]) -> "Histogram":
-        """Read what ``plain`` returned."""
-        form, values, counts = plain
-        if form == _IN_STEPS:
-            values = [value * _STEP for value in values]
-        return cls(dict(zip(values, counts, strict=True)), bool(form))
+        """Read what ``plain`` returned, now or in an earlier version."""
+        form, values, counts, *more = plain
+        if form == _AS_THEY_ARE:
+            return cls(dict(zip(values, counts, strict=True)))
+        level = more[0] if form == _LEVEL else _FINEST
+        bins = [_bin(value, level) for value in values] if form == _ROUNDED else values
+        middles = (_middle(number, level) for number in bins)
+        return cls(dict(zip(middles, counts, strict=True)), level)._in_few_bins()
+
+    def _in_few_bins(self) -> "Histogram":
+        """Return it at the finest level with few enough bins.
+
+        Bins of a level lie in those of the next, and more values never make fewer bins: so the level depends
+        on all values together and not on their order.
+        """
+        histogram = self
+        while len(histogram.counts) > _BINS:
+            histogram = self._at(_FINEST if histogram.level is None else histogram.level - 1)
+        return histogram
+
+    def _at(self, level: int) -> "Histogram":
+        """Return it with bins of this level, which is its own or coarser."""
+        if level == self.level:
+            return self
+        counts: Counter[float] = Counter()
+        for value, n in self.counts.items():
+            counts[_middle(_bin(value, level), level)] += n
+        return Histogram(counts, level)
+
+
+def _bin(value: float, level: int) -> int:
+    return math.floor(math.ldexp(value, level))
+
+
+def _middle(number: int, level: int) -> float:
+    return math.ldexp(number + 0.5, -level)
 
 
 def effect_of(outcome: Outcome) -> float | None:
@@ -168,16 +202,3 @@ def histograms_of(outcomes: Iterable[Outcome]) -> dict[EffectKey, Histogram]:
     for outcome in outcomes:
         groups.setdefault(EffectKey(outcome.skill, outcome.coder, outcome.expected), []).append(outcome)
     return {key: Histogram.of(group) for key, group in groups.items()}
-
-
-def _rounded(histogram: Histogram) -> Histogram:
-    return _round(histogram) if len(histogram.counts) > _DISTINCT else histogram
-
-
-def _round(histogram: Histogram) -> Histogram:
-    if histogram.is_rounded:
-        return histogram
-    counts: Counter[float] = Counter()
-    for value, n in histogram.counts.items():
-        counts[round(value / _STEP) * _STEP] += n
-    return Histogram(counts, True)
