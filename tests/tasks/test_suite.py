@@ -69,3 +69,14 @@ def test_no_folder_stands_in_the_place_of_the_suite(tmp_path: Path, monkeypatch:
     assert len(collect([OfSuite()])) == len(collect([])) == len(suite_tasks())
     with pytest.raises(UserError, match=r"holds no \.py files"):
         collect([parse_place("./suite")])
+
+
+def test_tasks_are_picked_by_name_or_by_folder_and_name() -> None:
+    names = [entry.task.name for entry in collect([], only="*Softmax*")]
+    assert names and all("Softmax" in name for name in names)
+    categories = {entry.category for entry in collect([])}
+    one = sorted(categories)[0]
+    of_one = [entry for entry in collect([]) if entry.category == one]
+    assert collect([], only=f"{one}/*") == of_one
+    with pytest.raises(UserError, match="no task matches --only 'none/"):
+        collect([], only="none/*")

@@ -86,17 +86,23 @@ def collect(
         sources: the suite, folders and files; with a manifest, the one folder its paths lie in.
         manifest: YAML list of ``{path, overrides, group}``.
         groups: groups of the manifest to take; none named: all of them.
-        only: glob over the tasks' names.
+        only: glob over the tasks' names, or over ``CATEGORY/NAME``; a task's category is that of its file or
+            the name of its folder.
         limit: keep the first so many.
 
     Raises:
         UserError: nothing is left, or a source is not there.
     """
     found = _from_manifest(manifest, sources, groups) if manifest else _from_sources(sources)
-    kept = [entry for entry in found if only is None or fnmatch(entry.task.name, only)]
+    kept = [entry for entry in found if only is None or _matches(entry, only)]
     if not kept:
         raise UserError(f"no task matches --only {only!r}; {len(found)} were found")
     return kept[:limit]
+
+
+def _matches(entry: BenchTask, pattern: str) -> bool:
+    name = entry.task.name
+    return fnmatch(name, pattern) or fnmatch(f"{entry.category}/{name}", pattern)
 
 
 def _from_manifest(manifest: Path, sources: Sequence[TaskPlace], groups: Sequence[str]) -> list[BenchTask]:
