@@ -7,7 +7,7 @@ import pytest
 from kernelwright.core.errors import MachineError, UserError
 from kernelwright.core.evidence import METRICS
 from kernelwright.targets.cuda import aot as cuda_aot
-from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler
+from kernelwright.targets.cuda.nvcc.find import Absent, find_cuda_compiler, find_cuobjdump
 from kernelwright.targets.gpu.inspect.compiled import default_gpu, form_of, inspect_compiled, require_compiler
 from kernelwright.targets.gpu.inspect.inspection import (
     Inspection,
@@ -93,7 +93,8 @@ def test_each_launch_is_a_kernel_with_its_facts_and_its_limits(tmp_path: Path) -
     assert (wide.outcome, wide.grid, wide.num_warps, wide.launches) == (
         KernelOutcome.FITS, (4096, 1, 1), 8, None,
     )  # fmt: skip
-    assert wide.facts["aot.load_bytes"] == wide.facts["aot.store_bytes"] == 16
+    if find_cuobjdump():  # reads machine code; it comes with the toolkit or with triton
+        assert wide.facts["aot.load_bytes"] == wide.facts["aot.store_bytes"] == 16
     assert wide.facts["gpu.units"] == 132 and wide.facts["gpu.waves"] == pytest.approx(4096 / (8 * 132))
     assert {kernel.function for kernel in found.kernels} == {"scale"}
     assert greedy.outcome is KernelOutcome.CANNOT_LAUNCH and "300000 bytes of shared" in greedy.detail
