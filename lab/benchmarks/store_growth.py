@@ -46,7 +46,7 @@ from kernelwright.report.runlist import list_runs
 from kernelwright.skills.diagnosis import diagnose
 from kernelwright.skills.load import load_skills
 from kernelwright.skills.ranking import rank
-from kernelwright.store.address import shown_address
+from kernelwright.store.address import parse_address
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
 from lab.sample_run import KERNEL, verified
@@ -276,8 +276,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sizes = " ".join(map(str, sorted(options.runs)))
     result = {
         "date": datetime.date.today().isoformat(),
-        "command": f"python -m lab.benchmarks.store_growth --runs {sizes} --candidates {options.candidates}",
-        "store": shown_address(options.store) if options.store else "SQLite",
+        "command": f"python -m lab.benchmarks.store_growth --runs {sizes} --candidates {options.candidates}"
+        + (" --store ADDRESS" if options.store else ""),
+        "store": parse_address(options.store).get_backend_name() if options.store else "sqlite",
         "environment": probe_machine().environment(),
         "rows": rows,
     }

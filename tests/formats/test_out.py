@@ -209,7 +209,7 @@ LOAD = """
 import sys, torch
 from pathlib import Path
 from kernels import get_local_kernel
-kernel = get_local_kernel(Path(sys.argv[1]))
+kernel = get_local_kernel(Path(sys.argv[1]), backend="cpu")
 model = kernel.ModelNew(16)
 print(tuple(model(torch.ones(8, 16), 2.0).shape))
 """

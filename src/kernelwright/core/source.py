@@ -6,6 +6,7 @@ import re
 import tokenize
 
 from kernelwright.core.cpp_source import without_comments
+from kernelwright.core.printing import unparse
 
 NATIVE_SOURCES = ("CPP_SOURCE", "CUDA_SOURCE")
 """Module-level names whose text a compiler reads; comments in it are comments too."""
@@ -28,10 +29,10 @@ def normalise(source: str) -> str:
     """Return the program of a source: the text that runs, the same for all ways to lay it out and explain it.
 
     Comments, docstrings and other strings that are statements go, in C++ and CUDA texts the comments;
-    quotes, brackets, line breaks and indentation become those of ``ast.unparse``. The program of a program is
-    itself. A source keeps its text but for blank space around it where it is no Python, where it reads its
-    own comments, docstrings or line numbers, where Python cannot print what it has read, or where it has more
-    than ``MAX_SOURCE_BYTES`` or ``MAX_TOKENS``.
+    quotes, brackets, line breaks and indentation become those of ``printing.unparse``, the same for
+    every Python. The program of a program is itself. A source keeps its text but for blank space around it
+    where it is no Python, where it reads its own comments, docstrings or line numbers, where Python cannot
+    print what it has read, or where it has more than ``MAX_SOURCE_BYTES`` or ``MAX_TOKENS``.
     """
     as_written = source.strip(_BLANK) + "\n"
     if len(source) > MAX_SOURCE_BYTES or _has_too_many_tokens(source):
@@ -42,7 +43,7 @@ def normalise(source: str) -> str:
         tree = ast.parse(source)
         _strip_strings(tree)
         _strip_native_comments(tree)
-        program = ast.unparse(tree) + "\n"
+        program = unparse(tree) + "\n"
         is_same = ast.dump(ast.parse(program)) == ast.dump(tree)
     except _FAILURES:
         return as_written

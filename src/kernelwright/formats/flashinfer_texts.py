@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelwright.core.errors import UserError
+from kernelwright.core.printing import unparse
 from kernelwright.formats.flashinfer_records import (
     DefinitionRecord,
     ScalarInputRecord,
@@ -241,7 +242,7 @@ def _kept_apart(source: str, function: str, own: set[str], label: str) -> MovedS
     scope = inner.body[0]
     assert isinstance(scope, ast.FunctionDef)
     scope.body = [*body, *scope.body]
-    return MovedSource(top, f"{ast.unparse(inner)}\n\n\n{function} = _theirs()")
+    return MovedSource(top, f"{unparse(inner)}\n\n\n{function} = _theirs()")
 
 
 def _title(definition: DefinitionRecord) -> str:

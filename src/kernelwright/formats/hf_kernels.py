@@ -144,7 +144,7 @@ Made for the module `{task.name}`, packed by Kernelwright {__version__}. {said}
 from pathlib import Path
 from kernels import get_local_kernel
 
-ModelNew = get_local_kernel(Path(".")).ModelNew
+ModelNew = get_local_kernel(Path("."), backend="{package.device}").ModelNew
 ```
 
 ## Measured

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from kernelwright.core.errors import UserError
+from kernelwright.core.printing import unparse
 from kernelwright.formats.package import (
     Converted,
     identifier,
@@ -148,7 +149,7 @@ def _cleaned(path: Path, notes: list[str]) -> tuple[str, str, dict[str, Any]]:
         raise UserError(f"{path}: uses {', '.join(unknown)} of the harness, for which nothing stands here")
     if _to_cpu(rest):
         notes.append(f"{path.parent.name}: inputs are drawn on the processor; the referee moves them")
-    text = f"{_stand_ins(needed)}\n{ast.unparse(rest)}"
+    text = f"{_stand_ins(needed)}\n{unparse(rest)}"
     return top, text, literal_defaults(functions["generate_input"].args)
 
 
@@ -210,7 +211,7 @@ def _kernel_text(path: Path, source: str) -> str:
 from torch import nn
 
 {_stand_ins(names & STAND_INS.keys())}
-{ast.unparse(ast.Module(kept, []))}
+{unparse(ast.Module(kept, []))}
 
 
 class ModelNew(nn.Module):

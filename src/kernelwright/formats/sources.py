@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kernelwright.core.errors import UserError
+from kernelwright.core.printing import unparse
 
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 
@@ -46,7 +47,7 @@ def _not_python(label: object, error: BaseException) -> UserError:
 def moved(source: str, tree: ast.Module) -> MovedSource:
     """Return a source for after statements of ours; its text stays as it is where nothing goes to the top."""
     top, rest = to_the_top(tree.body)
-    return MovedSource(top, ast.unparse(ast.Module(rest, [])) if top else source.strip())
+    return MovedSource(top, unparse(ast.Module(rest, [])) if top else source.strip())
 
 
 def to_the_top(statements: Sequence[ast.stmt], *, stars: bool = False) -> tuple[str, list[ast.stmt]]:
@@ -58,7 +59,7 @@ def to_the_top(statements: Sequence[ast.stmt], *, stars: bool = False) -> tuple[
     """
     futures = [node for node in statements if _is_future(node)]
     lifted = futures + [node for node in statements if stars and _is_star(node)]
-    return "".join(f"{ast.unparse(node)}\n" for node in lifted), [n for n in statements if n not in lifted]
+    return "".join(f"{unparse(node)}\n" for node in lifted), [n for n in statements if n not in lifted]
 
 
 def _is_future(node: ast.stmt) -> bool:

@@ -1,6 +1,7 @@
 """Reading and writing records: transactions, and failures in one clear line."""
 
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ class SqlRecords:
         self._read_only = read_only
         # One connection that all threads share serves one at a time.
         self._turn = threading.RLock() if isinstance(engine.pool, StaticPool) else nullcontext()
+        self._close = weakref.finalize(self, engine.dispose)  # also where nobody calls close
 
     def close(self) -> None:
         self._engine.dispose()

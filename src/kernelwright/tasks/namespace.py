@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from kernelwright.core.errors import TaskError
+from kernelwright.core.printing import unparse
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.tasks.globals import assigned_names, single_target
 
@@ -41,7 +42,7 @@ def bind_source(task: Task, workload: Workload) -> str:
             "which the file does not assign at top level"
         )
     tree.body = body
-    return ast.unparse(tree)
+    return unparse(tree)
 
 
 def load_namespace(task: Task, workload: Workload) -> ModuleType:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.printing import unparse
 from kernelwright.core.task import Task
 from kernelwright.ir.extents import Dim, dims_in, made_for
 from kernelwright.ir.lower.family import dims_of
@@ -157,7 +158,7 @@ class CandidateWriter(ABC):
             return "\n".join([DECLARE.strip(), "", "", *self._live_head(), "", *forward])
         needed, model = constructor_source(self.source)
         model.body = [item for item in model.body if not isinstance(item, ast.Pass)] or [ast.Pass()]
-        text = ast.unparse(ast.fix_missing_locations(model))
+        text = unparse(ast.fix_missing_locations(model))
         return "\n\n".join(part for part in (needed, text) if part) + "\n\n" + "\n".join(forward)
 
     def _live_head(self) -> list[str]:
@@ -259,7 +260,7 @@ class CandidateWriter(ABC):
         for argument in (*plain.posonlyargs, *plain.args, *plain.kwonlyargs):
             argument.annotation = None
         plain.args = plain.args[1:] if not plain.posonlyargs else plain.args
-        return [ast.unparse(plain)]
+        return [unparse(plain)]
 
     def _arguments(self) -> list[str]:
         """Names of forward's positional arguments."""

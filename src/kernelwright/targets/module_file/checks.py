@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
+from kernelwright.core.printing import unparse
 from kernelwright.ir.program import Buffer
 from kernelwright.tasks.capture import Captured, Placeholder
 
@@ -173,7 +174,7 @@ def fixed_values(
         is_given = name in arguments and arguments.index(name) in tensors | set(given)
         names = {n.id for n in ast.walk(default) if isinstance(n, ast.Name)}
         if not is_given and names <= known:
-            found[name] = ast.unparse(default)
+            found[name] = unparse(default)
     return {name: text for name, text in found.items() if text}
 
 

@@ -5,6 +5,7 @@ import copy
 from collections.abc import Iterable
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.printing import unparse
 
 NEW_NAME = "ModelNew"
 
@@ -22,7 +23,7 @@ def constructor_source(source: str) -> tuple[str, ast.ClassDef]:
     model = _without_forward(copy.deepcopy(model))
     kept = _definitions_used(tree.body, _names(model) | _names_of_defaults(forward_arguments(source)))
     renamed = [_Rename().visit(copy.deepcopy(statement)) for statement in kept]
-    return "\n\n".join(ast.unparse(s) for s in renamed), _Rename().visit(model)
+    return "\n\n".join(unparse(s) for s in renamed), _Rename().visit(model)
 
 
 def forward_arguments(source: str) -> ast.arguments | None:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from kernelwright.core.errors import LoweringError
+from kernelwright.core.printing import unparse
 
 _RUN = '''
 def {name}(*tensors):
@@ -63,7 +64,7 @@ def _indented(tree: ast.Module) -> str:
     function = ast.parse("def f():\n    pass").body[0]
     assert isinstance(function, ast.FunctionDef)
     function.body = tree.body
-    return "\n".join(ast.unparse(ast.fix_missing_locations(function)).splitlines()[1:])
+    return "\n".join(unparse(ast.fix_missing_locations(function)).splitlines()[1:])
 
 
 def without(program: str, names: Mapping[str, str], dropped: Sequence[str]) -> str:
@@ -75,7 +76,7 @@ def without(program: str, names: Mapping[str, str], dropped: Sequence[str]) -> s
             node.value = names[node.value]
         elif isinstance(node, ast.Attribute) and node.attr in names:
             node.attr = names[node.attr]
-    return ast.unparse(tree)
+    return unparse(tree)
 
 
 def _assigns(statement: ast.stmt, names: Sequence[str]) -> bool:
