@@ -176,8 +176,8 @@ class CallQueue:
     ) -> tuple[FeedEnd, float]:
         """Feed one call for each of ``values``, written to the call's argument set just before it.
 
-        Calls go round the argument sets ``numbers``, whose memory are ``places``; at most ``ahead`` calls, fewer
-        than the sets, wait while another one goes on. Returns as ``feed``.
+        Calls go round the argument sets ``numbers``, whose memory are ``places``. At most ``ahead`` calls,
+        fewer than the sets, wait while another one goes on. Returns as ``feed``.
         """
         tokens = np.array(numbers, dtype=np.uint64)
         to, come = (np.array([address_of(one) for one in ones], dtype=np.uint64) for ones in (places, values))

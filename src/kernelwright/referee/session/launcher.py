@@ -219,9 +219,7 @@ class Child:
         if not self.is_alive:
             raise ChildDied("had ended before")
         self.drain(timeout_s)
-        how, self.answered_in_s = self.queue.feed_written(
-            numbers, places, values, timeout_s, ahead=ahead
-        )
+        how, self.answered_in_s = self.queue.feed_written(numbers, places, values, timeout_s, ahead=ahead)
         self._judge(how, timeout_s)
 
     def drain(self, timeout_s: float) -> None:
