@@ -96,21 +96,19 @@ class Renewal:
     def _single_factor(self) -> float:
         """Return how many times as long calls take that come singly, less what that costs the reference."""
         busy_cores = self._worker.timed_cpu_s / self._timed_s
-        allowed_s = FED_AHEAD * self._timed_s + (SPINNING_S if busy_cores > SPARE_CORE else AWAKE_S)
         took_s = single_s = ahead_s = math.inf
-        for number in range(MOST_SINGLE):
+        for number in range(1, MOST_SINGLE + 1):
             self._reference.draw_more(self._new, self._count)
             values = [self._new.part(i, self._stride).bytes for i in range(self._count)]
             took_s = min(took_s, self._call_candidate(values, True, is_single=True) / self._count)
-            if took_s <= allowed_s:
+            if took_s <= allowed_s(self._timed_s, busy_cores):
                 return 1.0
             with self._worker.held_back():
                 single_s = min(single_s, self._call_reference(values, True, is_single=True) / self._count)
-                ahead_s = min(
-                    ahead_s, self._reference.make_calls(list(self._draws), self._count).seconds / self._count
-                )
+                ahead = self._reference.make_calls(list(self._draws), self._count)
+                ahead_s = min(ahead_s, ahead.seconds / self._count)
             handing_s = max(single_s - ahead_s, 0.0)
-            if number + 1 >= LEAST_SINGLE and took_s - HANDED * handing_s <= allowed_s:
+            if number >= LEAST_SINGLE and took_s <= allowed_s(self._timed_s, busy_cores, handing_s):
                 return 1.0
         return (took_s - handing_s) / self._timed_s
 
@@ -192,6 +190,18 @@ class Renewal:
         if not matches_on(self._reference, values[position], self._state, output):
             detail = "a call returned a wrong output when its inputs had changed since the call before"
             raise Failure(Status.REJECTED, detail, check=Check.REPLAY)
+
+
+def allowed_s(timed_s: float, busy_cores: float, handing_s: float = 0.0) -> float:
+    """Return the seconds that a call may take which comes singly.
+
+    Args:
+        timed_s: seconds of a timed call.
+        busy_cores: how many cores the candidate kept busy then.
+        handing_s: what a call of the reference takes longer where calls come singly.
+    """
+    granted_s = SPINNING_S if busy_cores > SPARE_CORE else AWAKE_S
+    return FED_AHEAD * timed_s + HANDED * handing_s + granted_s
 
 
 def extra_of(
