@@ -7,7 +7,11 @@ looked at its inputs. So what the second takes longer is what the timed calls sa
 whatever the candidate goes by. The timing is corrected by it, less what it costs the reference: reading what
 no cache holds takes both of them longer, by seconds and not by a factor.
 
-The correction is no verdict. It counts only where it is found twice here, and again in other processes.
+Timed calls are also fed ahead, and a candidate can read in the queue which ones wait, and compute them
+together. So in further series each call's values are written, and the call is fed, when the one before has
+ended. What they take longer than timed calls, beyond what that costs the reference, the queue has saved.
+
+A correction is no verdict. It counts only where it is found twice here, and again in other processes.
 """
 
 import itertools
@@ -35,6 +39,14 @@ APPARENT, MOSTLY = 0.1, 0.75
 pairs at least. All else is noise."""
 SLACK = 2.0
 """How many times the seconds that new values cost the reference they may cost the candidate."""
+FED_AHEAD, HANDED = 1.5, 1.5
+"""Calls that come singly may take ``FED_AHEAD`` times as long as timed ones, and ``HANDED`` times the seconds
+that it costs the reference more."""
+AWAKE_S, SPINNING_S, SPARE_CORE = 2e-5, 1e-4, 1.2
+"""Seconds beyond that which being handed a call may take; the second where a candidate keeps more than
+``SPARE_CORE`` cores busy, as idle threads spin for that long on the core that the parent needs."""
+LEAST_SINGLE, MOST_SINGLE = 3, 5
+"""Fewest series of single calls where the first takes longer, and most while they do."""
 CUT_SHORT = 0.4
 """Before this share of the pairs a series on new values ends at a random call, has outputs compared and does
 not count. Only the outputs of a series' last calls can be compared: nobody may know which these will be."""
@@ -71,12 +83,34 @@ class Renewal:
         self._new, self._again = (TensorMemory(self._count * self._stride) for _ in range(2))
         self._worker.load_state(self._state)
         self._reference.load_state(self._state)
-        found = 1.0
-        for _ in range(2):
-            found = self._factor(is_beside_reference=eager_s is not None)
-            if found <= 1.0 + APPARENT:
+        is_beside_reference = eager_s is not None
+        by_values = self._twice(lambda: self._factor(is_beside_reference=is_beside_reference), 1.0 + APPARENT)
+        by_queue = self._twice(self._single_factor, FED_AHEAD) if is_beside_reference else 1.0
+        return max(by_values, by_queue)
+
+    @staticmethod
+    def _twice(find: Callable[[], float], apparent: float) -> float:
+        """Return a factor that is found twice, else 1."""
+        return found if find() > apparent and (found := find()) > apparent else 1.0
+
+    def _single_factor(self) -> float:
+        """Return how many times as long calls take that come singly, less what that costs the reference."""
+        busy_cores = self._worker.timed_cpu_s / self._timed_s
+        took_s = single_s = ahead_s = math.inf
+        for number in range(1, MOST_SINGLE + 1):
+            self._reference.draw_more(self._new, self._count)
+            values = [self._new.part(i, self._stride).bytes for i in range(self._count)]
+            took_s = min(took_s, self._call_candidate(values, True, is_single=True) / self._count)
+            if took_s <= allowed_s(self._timed_s, busy_cores):
                 return 1.0
-        return found
+            with self._worker.held_back():
+                single_s = min(single_s, self._call_reference(values, True, is_single=True) / self._count)
+                ahead = self._reference.make_calls(list(self._draws), self._count)
+                ahead_s = min(ahead_s, ahead.seconds / self._count)
+            handing_s = max(single_s - ahead_s, 0.0)
+            if number >= LEAST_SINGLE and took_s <= allowed_s(self._timed_s, busy_cores, handing_s):
+                return 1.0
+        return (took_s - handing_s) / self._timed_s
 
     def _factor(self, *, is_beside_reference: bool) -> float:
         known_s, new_s = self._series(self._call_candidate)
@@ -134,28 +168,40 @@ class Renewal:
         memory = self._new if is_new else self._again
         return self._known(self._lead) + [memory.part(i, self._stride).bytes for i in range(self._count)]
 
-    def _call_candidate(self, values: Sequence[Bytes], is_new: bool) -> float:
+    def _call_candidate(self, values: Sequence[Bytes], is_new: bool, *, is_single: bool = False) -> float:
         worker, sets = self._worker, list(self._draws)
         for name, draw in self._draws.items():
             worker.fill(name, draw.inputs)
         worker.time(sets, len(sets), per_call_s=self._timed_s)  # wakes up threads
         n_looked = N_LOOKED if self._reference.eager_ms <= LOOKED_MS else 1
-        made = worker.run_written(sets, values, n_looked=n_looked)
+        made = worker.run_written(sets, values, n_looked=n_looked, is_single=is_single)
         for position, output in worker.looked if is_new else ():
             self._check(position, values, output)
         return made.seconds
 
-    def _call_reference(self, values: Sequence[Bytes], is_new: bool) -> float:
+    def _call_reference(self, values: Sequence[Bytes], is_new: bool, *, is_single: bool = False) -> float:
         reference, sets = self._reference, list(self._draws)
         for name, draw in self._draws.items():
             reference.fill(name, draw.inputs)
         reference.make_calls(sets, len(sets))
-        return reference.run_written(sets, values).seconds
+        return reference.run_written(sets, values, is_single=is_single).seconds
 
     def _check(self, position: int, values: Sequence[Bytes], output: TensorMemory) -> None:
         if not matches_on(self._reference, values[position], self._state, output):
             detail = "a call returned a wrong output when its inputs had changed since the call before"
             raise Failure(Status.REJECTED, detail, check=Check.REPLAY)
+
+
+def allowed_s(timed_s: float, busy_cores: float, handing_s: float = 0.0) -> float:
+    """Return the seconds that a call may take which comes singly.
+
+    Args:
+        timed_s: seconds of a timed call.
+        busy_cores: how many cores the candidate kept busy then.
+        handing_s: what a call of the reference takes longer where calls come singly.
+    """
+    granted_s = SPINNING_S if busy_cores > SPARE_CORE else AWAKE_S
+    return FED_AHEAD * timed_s + HANDED * handing_s + granted_s
 
 
 def extra_of(

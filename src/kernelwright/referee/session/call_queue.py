@@ -166,11 +166,18 @@ class CallQueue:
         return range(made.unsure, made.at)
 
     def feed_written(
-        self, numbers: Sequence[int], places: Sequence[Bytes], values: Sequence[Bytes], timeout_s: float
+        self,
+        numbers: Sequence[int],
+        places: Sequence[Bytes],
+        values: Sequence[Bytes],
+        timeout_s: float,
+        *,
+        ahead: int,
     ) -> tuple[FeedEnd, float]:
         """Feed one call for each of ``values``, written to the call's argument set just before it.
 
-        Calls go round the argument sets ``numbers``, whose memory are ``places``. Returns as ``feed``.
+        Calls go round the argument sets ``numbers``, whose memory are ``places``. At most ``ahead`` calls,
+        fewer than the sets, wait while another one goes on. Returns as ``feed``.
         """
         tokens = np.array(numbers, dtype=np.uint64)
         to, come = (np.array([address_of(one) for one in ones], dtype=np.uint64) for ones in (places, values))
@@ -178,7 +185,7 @@ class CallQueue:
         how = self._lib.call_feed_written(
             self._begin, ctypes.byref(self._fed), ctypes.c_void_p(address_of(tokens)),
             ctypes.c_void_p(address_of(to)), len(numbers), ctypes.c_void_p(address_of(come)),
-            ctypes.c_uint64(places[0].size), len(values), ctypes.c_double(timeout_s), self._sock,
+            ctypes.c_uint64(places[0].size), len(values), ahead, ctypes.c_double(timeout_s), self._sock,
             ctypes.byref(elapsed),
         )  # fmt: skip
         self.n_calls += (self._fed.value - before) % 2**32

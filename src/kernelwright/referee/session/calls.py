@@ -114,13 +114,23 @@ class Calls:
         return Made(first, counted, total, seconds, own_ns / 1e9, queue.unsure)
 
     def make_written(
-        self, sets: Mapping[str, TensorMemory], values: Sequence[Bytes], timeout_s: float
+        self,
+        sets: Mapping[str, TensorMemory],
+        values: Sequence[Bytes],
+        timeout_s: float,
+        *,
+        is_single: bool = False,
     ) -> Made:
-        """Call once on each of ``values``, going round the sets; each is written when its call is fed."""
+        """Call once on each of ``values``, going round the sets; each is written when its call is fed.
+
+        ``is_single``: each call is written and fed when the one before has ended.
+        """
         queue = self._child.queue
         first, total = queue.n_calls, len(values)
         places = [memory.bytes for memory in sets.values()]
-        self._child.feed_written([self._numbers[name] for name in sets], places, values, timeout_s)
+        numbers = [self._numbers[name] for name in sets]
+        ahead = 0 if is_single else len(sets) - 1
+        self._child.feed_written(numbers, places, values, timeout_s, ahead=ahead)
         own_ns = queue.span_ns(first, first + total - 1)
         return Made(first, total, total, self._child.answered_in_s, own_ns / 1e9)
 

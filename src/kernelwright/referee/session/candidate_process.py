@@ -271,11 +271,17 @@ class CandidateProcess:
             raise Failure(Status.REJECTED, NO_TIME, check=Check.CLOCK)
         return made
 
-    def run_written(self, sets: Sequence[str], values: Sequence[Bytes], *, n_looked: int) -> Made:
+    def run_written(
+        self, sets: Sequence[str], values: Sequence[Bytes], *, n_looked: int, is_single: bool = False
+    ) -> Made:
         """Call once on each of ``values``; see Calls.make_written and ``time``."""
         timeout_s = self._call_timeout_s + len(values) * self._call_timeout_s / 10
         places = {name: self.slots[name] for name in sets}
-        return self._made(lambda: self._calls.make_written(places, values, timeout_s), timeout_s, n_looked)
+
+        def make() -> Made:
+            return self._calls.make_written(places, values, timeout_s, is_single=is_single)
+
+        return self._made(make, timeout_s, n_looked)
 
     def _make(
         self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,

@@ -90,13 +90,16 @@ class HostProcess:
             self.child.drain(timeout_s)
             return made
 
-    def run_written(self, sets: Mapping[str, TensorMemory], values: Sequence[Bytes]) -> Made:
+    def run_written(
+        self, sets: Mapping[str, TensorMemory], values: Sequence[Bytes], *, is_single: bool = False
+    ) -> Made:
         """Call the reference once on each of ``values``; see Calls.make_written."""
         if self._used != "eager":
             self.call("use", callable="eager")
             self._used = "eager"
         with self._explained():
-            return self.calls.make_written(sets, values, self._settings.reference_timeout_s)
+            timeout_s = self._settings.reference_timeout_s
+            return self.calls.make_written(sets, values, timeout_s, is_single=is_single)
 
     def write_output(self, arena: str, slots: Sequence[Slot], which: int | None = None) -> None:
         """Have a kept output, or the last call's, written to an arena."""

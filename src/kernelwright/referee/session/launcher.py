@@ -207,13 +207,19 @@ class Child:
         self._judge(how, timeout_s)
 
     def feed_written(
-        self, numbers: Sequence[int], places: Sequence[Bytes], values: Sequence[Bytes], timeout_s: float
+        self,
+        numbers: Sequence[int],
+        places: Sequence[Bytes],
+        values: Sequence[Bytes],
+        timeout_s: float,
+        *,
+        ahead: int,
     ) -> None:
         """Have calls made on values that are written meanwhile; see CallQueue. Raises as ``feed``."""
         if not self.is_alive:
             raise ChildDied("had ended before")
         self.drain(timeout_s)
-        how, self.answered_in_s = self.queue.feed_written(numbers, places, values, timeout_s)
+        how, self.answered_in_s = self.queue.feed_written(numbers, places, values, timeout_s, ahead=ahead)
         self._judge(how, timeout_s)
 
     def drain(self, timeout_s: float) -> None:

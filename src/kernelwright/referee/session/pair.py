@@ -246,8 +246,8 @@ class ProcessPair:
             self.dossier.factors[workload, measurement is self._alone].append(measurement.factor)
         if measurement.factor > 1.0:
             found = (
-                f"{NEW_VALUES}{measurement.factor:.1f}: timed calls see the same values "
-                "again, and on new values its calls take longer"
+                f"{NEW_VALUES}{measurement.factor:.1f}: timed calls see the same values again and wait in a "
+                "queue, and on new values, or one at a time, its calls take longer"
             )
             if not self.confirmation.is_seen_enough(NEW_VALUES):
                 raise Failure(Status.REJECTED, found, check=Check.REPLAY, is_by_clock=True)

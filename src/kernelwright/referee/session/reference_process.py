@@ -351,9 +351,10 @@ class ReferenceProcess:
         """Call the reference or a baseline; see HostProcess.make_calls."""
         return self._host.make_calls(names, counted, callable=callable, per_call_s=per_call_s, keep=keep)
 
-    def run_written(self, sets: Sequence[str], values: Sequence[Bytes]) -> Made:
+    def run_written(self, sets: Sequence[str], values: Sequence[Bytes], *, is_single: bool = False) -> Made:
         """Call the reference once on each of ``values``; see Calls.make_written."""
-        return self._host.run_written({name: self.slots[name] for name in sets}, values)
+        places = {name: self.slots[name] for name in sets}
+        return self._host.run_written(places, values, is_single=is_single)
 
     def round_trip_s(self) -> float:
         """Return the seconds between asking for nothing and having the answer."""

@@ -180,16 +180,17 @@ static int await_soon(Queue* q, u32 target, i64 deadline, int sock) {
     return await(q, target, deadline, sock);
 }
 
-// Feed calls that go round `sets` tokens, and write the inputs of each just before it is fed: when the last call
-// on the same set is done. A call's inputs come from `from`, its set's memory is at `to`; both have `bytes`.
+// Feed calls that go round `sets` tokens, and write the inputs of each just before it is fed: when at most `ahead`
+// calls, and none on the same set, are left. A call's inputs come from `from`, its set's memory is at `to`; both have
+// `bytes`.
 extern "C" int call_feed_written(Queue* q, u32* fed, const u64* tokens, char* const* to, u32 sets,
-                                 const char* const* from, u64 bytes, u32 total, double seconds, int sock,
-                                 i64* elapsed) {
+                                 const char* const* from, u64 bytes, u32 total, u32 ahead, double seconds,
+                                 int sock, i64* elapsed) {
     u32 base = *fed;
     i64 begin = now(), deadline = begin + (i64)(seconds * 1e9);
     int how = DONE;
     for (u32 i = 0; i < total && how == DONE; i++) {
-        if (i >= sets) how = await_soon(q, base + i - sets + 1, deadline, sock);
+        if (i > ahead) how = await_soon(q, base + i - ahead, deadline, sock);
         if (how != DONE) break;
         memcpy(to[i % sets], from[i], bytes);
         push(q, fed, tokens[i % sets]);
