@@ -60,4 +60,6 @@ def test_an_evaluation_holds_no_more_text_than_it_may() -> None:
         notes=(flood,), facts={flood: flood}, library_calls={flood: 1}, missing_baselines={"b": flood},
     )  # fmt: skip
     assert len(evaluation.detail) == LINE_CHARS and len(evaluation.log) == LOG_CHARS
-    assert evaluation.log.endswith("end") and len(evaluation.model_dump_json()) < 5 * (6 * LINE_CHARS + LOG_CHARS)
+    assert evaluation.log.endswith("end") and len(evaluation.model_dump_json()) < 5 * (
+        6 * LINE_CHARS + LOG_CHARS
+    )

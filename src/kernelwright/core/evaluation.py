@@ -322,8 +322,7 @@ class Evaluation(Frozen):
         cls, facts: dict[str, float | int | str | bool | None]
     ) -> dict[str, float | int | str | bool | None]:
         return {
-            _line(name): _line(value) if isinstance(value, str) else value
-            for name, value in facts.items()
+            _line(name): _line(value) if isinstance(value, str) else value for name, value in facts.items()
         }
 
     @field_validator("library_calls")
