@@ -51,7 +51,7 @@ FAILURE = "failure"
 """The command that fetches what the module raised."""
 LOG_TAIL_BYTES = 4000
 KIND_CHARS, ERROR_CHARS = 120, 4000
-"""What the parent keeps of a child's exception: of its class's name; of its message, and of its traceback's end.
+"""What the parent keeps of a child's exception: of its class's name; of its message and its traceback's end.
 A child need not hold to what the worker sends."""
 OWN_END_S = 1.0
 """Wait this long for a process that has closed its socket: a core dump or a busy machine delays its end."""
