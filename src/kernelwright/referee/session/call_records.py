@@ -146,7 +146,7 @@ def read_output(pid: int, one: Any, into: npt.NDArray[np.uint8]) -> None:
 
 
 def resolve(raw: npt.NDArray[np.uint8], dtype: str, *, is_conjugated: bool, is_negated: bool) -> None:
-    """Carry out what torch puts off for a complex output: these are bits of a tensor, and not in its bytes."""
+    """Carry out what torch puts off for a complex output: both are bits of a tensor, not in its bytes."""
     parts = raw.view(np.float32 if dtype == "complex64" else np.float64).reshape(-1, 2)
     for part, is_other in ((parts[:, 0], is_negated), (parts[:, 1], is_negated != is_conjugated)):
         if is_other:
