@@ -253,8 +253,8 @@ def renew(
 ) -> None:
     """Change an input in place so that honest kernels take no longer: order, signs and places stay.
 
-    ``swaps``: the places of two integers do not. ``is_farthest``: as far as it is ever changed, to ask whether
-    a reference accepts that.
+    ``swaps``: but two integers change places. ``is_farthest``: as far as it is ever changed, to ask whether a
+    reference accepts that.
     """
     if not x.is_floating_point():
         redraw_integers(x, generator, SWAPPED if swaps else SHIFTED, is_farthest=is_farthest)

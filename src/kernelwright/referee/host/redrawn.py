@@ -118,8 +118,8 @@ def redraw_integers(
     unless ``may_repeat`` and the style is ``UNEVEN`` or ``EQUAL``; numbers without a gap stay as they are.
     The same holds for rows along the last axis that are sorted or without repetitions, one and all; of these
     an end stays that all of them have in common. All this does not hold for ``WIDE``, ``SHIFTED``,
-    ``SHUFFLED``, ``SWAPPED`` and ``TRADED``. With ``is_farthest`` they are shifted as far as they ever are: who accepts
-    that accepts less.
+    ``SHUFFLED``, ``SWAPPED`` and ``TRADED``. With ``is_farthest`` they are shifted as far as they ever are:
+    who accepts that accepts less.
     """
     if x.numel() == 0:
         return

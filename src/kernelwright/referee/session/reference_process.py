@@ -109,6 +109,8 @@ class ReferenceProcess:
         """Styles of changed weights on which the reference is finite."""
         self._odd_families: list[str] = []
         self._others: list[WeightState] | None = None
+        self.is_made_alike = False
+        """Every construction makes some parameter alike; known with ``other_weights``."""
         self._companions: dict[tuple[SampleKey, str], InputSample] = {}
         """Key of a timed sample, name of other weights -> the sample with the same inputs on them."""
         self.skipped: dict[str, str] = {}
@@ -217,8 +219,8 @@ class ReferenceProcess:
         """Return the weights that take turns with the constructed ones while calls are timed and replayed.
 
         Empty where there are none, where the reference is not finite on them, or where memory is short. A
-        parameter that is constant as constructed, as a gate of zeros is, is not constant in these: else calls
-        would be timed that skip what it does.
+        parameter that every construction makes alike, as a gate of zeros or an identity, is another in these:
+        else calls would be timed that skip what it does.
         """
         if self._others is None:
             self._others = list(self._find_other_weights()) if self.layout.has_weights else []
@@ -229,20 +231,23 @@ class ReferenceProcess:
         most = self._cache_bytes // (self._draw_bytes * len(kept))
         names = [ANOTHER, ONE_ELEMENT]
         base = self.states[CONSTRUCTED]
-        has_constants = any(map(base.is_constant, self.layout.parameter_slots))
-        if self._is_timed_only:  # there are other such processes
-            names = [ANOTHER if has_constants else secrets.choice(names)]
+        again = self._maker.make_other(ANOTHER, CONSTRUCTED, base, new_seed())
+        is_alike = any(base.is_like(again, slot) for slot in self.layout.parameter_slots)
+        self.is_made_alike = is_alike
+        if self._is_timed_only and not is_alike:  # there are other such processes
+            names = [secrets.choice(names)]
         for name in names[: min(most, 1 if self._is_slow else 2)]:
-            styles = (*STYLES, CONSTRUCTED) if name == ANOTHER and has_constants else (CONSTRUCTED,)
+            styles = (*STYLES, CONSTRUCTED) if name == ANOTHER and is_alike else (CONSTRUCTED,)
             for style in styles:
-                state = self._maker.make_other(name, style, base, new_seed())
+                is_made = (name, style) == (ANOTHER, CONSTRUCTED)
+                state = again if is_made else self._maker.make_other(name, style, base, new_seed())
                 try:
                     self._companions |= {
                         (sample.key, name): self._maker.draw_on(sample, state) for sample in kept if sample
                     }
                 except NonFinite:
                     continue
-                base = state if has_constants else base
+                base = state if is_alike else base
                 yield state
                 break
 
