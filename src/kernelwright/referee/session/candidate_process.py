@@ -543,8 +543,9 @@ class CandidateProcess:
             return output
         reply = self._call("put_off", self._call_timeout_s, Status.INCORRECT_SHAPE, which=which,
                            is_kept=is_kept)  # fmt: skip
-        claims = reply.get("outputs")
-        are_pairs = isinstance(claims, list) and all(isinstance(c, list) and len(c) == 2 for c in claims)
+        given = reply.get("outputs")
+        claims = given if isinstance(given, list) else []
+        are_pairs = all(isinstance(claim, list) and len(claim) == 2 for claim in claims)
         if not are_pairs or len(claims) != len(dtypes):
             raise Failure(Status.REJECTED, MALFORMED, check=Check.STORAGE)
         for dtype, slot, claim in zip(dtypes, self.reference.output_slots, claims, strict=True):

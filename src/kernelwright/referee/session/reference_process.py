@@ -70,8 +70,8 @@ N_KEEPINGS = 4
 SEEN_BY_SLOW = ("odd_rows", "mixed")
 """Families of which a slow reference has one sample in the session, so its fresh sample is of another."""
 RENEWED_S, RENEWED_SHARE = 0.3, 1 / 3
-"""Of the samples that a candidate has met, the next one gets so many others: as many as take this long, and at
-least this share of them."""
+"""Of the samples that a candidate has met, the next one gets so many others: as many as take this long, and
+at least this share of them."""
 N_FRESH = 4
 """How often a sample for one evaluation is tried; the last try changes nothing."""
 STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
@@ -478,9 +478,9 @@ class ReferenceProcess:
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         useless = set(SEEN_BY_SLOW if is_slow else ())
         useless |= set(() if self.layout.has_float_inputs else MILD_FAMILIES)
-        odd = [f for f in ODD_FAMILIES if f not in useless and self.layout.arg_slots]
-        self._fresh_keys = [key for key in self.other_keys if key.state == CONSTRUCTED]
-        self._fresh_keys += [SampleKey(family, variant) for family in odd for variant in range(2)]
+        odd = [SampleKey(family, variant) for family in ODD_FAMILIES for variant in range(2)]
+        keys = [*self.other_keys, *(odd if self.layout.arg_slots else ())]
+        self._fresh_keys = [key for key in keys if key.state == CONSTRUCTED and key.family not in useless]
 
     def _ask(self, known: Message | None) -> Message:
         """Find out what the reference accepts as inputs, unless it is known; note what is not tried."""
