@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.core.evaluation import Evaluation, Stage, Status
+from kernelwright.core.evaluation import LINE_CHARS, LOG_CHARS, Evaluation, Stage, Status
 from kernelwright.core.visible import visible, visible_line, visible_lines
 
 NAMED = {
@@ -51,3 +51,15 @@ def test_an_evaluation_holds_nothing_hidden() -> None:
     )  # fmt: skip
     assert "\x1b" not in evaluation.model_dump_json() and "\\u001b" not in evaluation.model_dump_json()
     assert "\n" not in evaluation.detail and "one\n" in evaluation.log and evaluation.facts["y"] == 1.0
+
+
+def test_an_evaluation_holds_no_more_text_than_it_may() -> None:
+    flood = "\x1b" * 1_000_000 + "end"
+    evaluation = Evaluation(
+        candidate_id="c", task_id="t", stage=Stage.LOAD, status=Status.LOAD_ERROR, detail=flood, log=flood,
+        notes=(flood,), facts={flood: flood}, library_calls={flood: 1}, missing_baselines={"b": flood},
+    )  # fmt: skip
+    assert len(evaluation.detail) == LINE_CHARS and len(evaluation.log) == LOG_CHARS
+    assert evaluation.log.endswith("end") and len(evaluation.model_dump_json()) < 5 * (
+        6 * LINE_CHARS + LOG_CHARS
+    )

@@ -118,6 +118,18 @@ HONEST = {
         return y
 """,
     ),
+    "times and positions as they are given": (
+        "embedded_times_at",
+        """    def __init__(self, d):
+        super().__init__()
+        half = d // 2
+        self.freq = torch.exp(-math.log(10000.0) * torch.arange(half).float() / half)
+
+    def forward(self, x, t, at):
+        angle = t[at][:, None] * self.freq * 1000.0
+        return x + torch.cat([angle.sin(), angle.cos()], dim=1)
+""",
+    ),
     "integers as float64": (
         "integer_product",
         """    def forward(self, a, b):

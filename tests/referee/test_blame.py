@@ -19,10 +19,19 @@ from kernelwright.referee.sandbox.processes import ENDED, state_of
 from kernelwright.referee.session import candidate_process
 from kernelwright.referee.session.admission import explain
 from kernelwright.referee.session.call_records import read_output
-from kernelwright.referee.session.launcher import ChildDied, ChildLate, ChildRefused, Launcher
+from kernelwright.referee.session.launcher import (
+    ERROR_CHARS,
+    KIND_CHARS,
+    ChildDied,
+    ChildLate,
+    ChildRefused,
+    Launcher,
+)
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
+FLOOD = 1 << 20
+"""Characters that a hostile program sends."""
 TASK, WORKLOAD = Task(name="t", source="", path="t.py"), Workload(name="default")
 
 
@@ -134,3 +143,10 @@ def test_a_worker_that_is_killed_once_is_judged_in_another_process(
         found = session.evaluate(Candidate(source=POINTWISE.replace("class Model(", "class ModelNew(")))
     assert found.is_verified, found.detail
     assert any("SIGKILL" in note for note in found.notes)
+
+
+def test_the_parent_cuts_what_a_child_says_of_its_exception() -> None:
+    reply = {key: key + FLOOD * "x" + "end" for key in ("error", "message", "traceback")}
+    error = ChildRefused(reply)
+    assert (len(error.kind), len(error.text), len(error.traceback)) == (KIND_CHARS, ERROR_CHARS, ERROR_CHARS)
+    assert error.text.startswith("message") and error.traceback.endswith("end")

@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from tests.referee.conftest import HEAD, judge
 
+from kernelwright.core.task import Task
 from kernelwright.referee.sandbox.processes import family_of, state_of
 from kernelwright.referee.sandbox.stopping import stopped
 from kernelwright.referee.session.call_queue import RECORD
@@ -24,11 +27,22 @@ from kernelwright.referee.session.call_records import (
     ranges_of,
     read_memory,
     read_output,
+    resolve,
 )
 from kernelwright.referee.session.candidate_process import Failure, check_form
 from kernelwright.referee.session.input_samples import OutputSpec
+from kernelwright.referee.session.referee import Referee
 
 FLOAT32 = 6
+CONJUGATED = f"""{HEAD}
+class Model(nn.Module):
+    def forward(self, z):
+        return torch.resolve_conj((z * (1 + z.abs())).conj()), z.real + 1
+def get_inputs():
+    return [torch.randn(16, 24, dtype=torch.complex64)]
+def get_init_inputs():
+    return []
+"""
 
 
 def record_of(values: np.ndarray[Any, Any], shape: list[int], stride: list[int]) -> Any:
@@ -173,3 +187,24 @@ def test_outputs_share_memory_with_each_other_only_where_the_references_do() -> 
         check_form(reply, (first, first), is_tuple=False)
     check_form(reply, (first, replace(first, overlaps=frozenset({0}))), is_tuple=False)
     check_form(reply, (first, replace(first, must_be_dense=False)), is_tuple=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("is_conjugated", [False, True])
+@pytest.mark.parametrize("is_negated", [False, True])
+def test_what_torch_has_put_off_is_carried_out(
+    dtype: torch.dtype, is_conjugated: bool, is_negated: bool
+) -> None:
+    z = torch.randn(7, dtype=dtype)
+    raw = np.frombuffer(z.numpy().tobytes(), np.uint8).copy()
+    resolve(raw, str(dtype).removeprefix("torch."), is_conjugated=is_conjugated, is_negated=is_negated)
+    wanted = z.conj() if is_conjugated else z
+    wanted = torch._neg_view(wanted) if is_negated else wanted
+    assert torch.equal(torch.from_numpy(raw.view(z.numpy().dtype)), torch.resolve_conj(wanted).resolve_neg())
+
+
+@pytest.mark.parametrize("how", ["{}.conj()", "torch._neg_view(-{}.conj())", "{}.conj().resolve_conj()"])
+def test_a_complex_output_may_be_conjugated_when_it_is_read(referee: Referee, how: str) -> None:
+    with referee.open(Task(name="conjugated", source=CONJUGATED)) as session:
+        assert judge(session, f"return {how.format('(x * (1 + x.abs()))')}, x.real + 1").is_verified
+        assert not judge(session, "return x * (1 + x.abs()), x.real + 1").is_verified

@@ -1,5 +1,7 @@
 """Each guard of the referee against a kernel it must catch, in real processes."""
 
+import re
+
 import pytest
 from tests.referee.conftest import HEAD, judge
 
@@ -243,3 +245,43 @@ def test_a_family_that_the_reference_refuses_is_skipped(referee: Referee) -> Non
         evaluation = judge(session, "return torch.linalg.cholesky_ex(x).L")
     assert evaluation.is_verified, evaluation.detail
     assert "refuses" in evaluation.families_skipped["negated"]
+
+
+DISTANCES = f"""{HEAD}
+N, K = 64, 32
+class Model(nn.Module):
+    def forward(self, x, y):
+        return ((x - y) ** 2).sum(1).sqrt()
+def get_inputs():
+    return [torch.randn(N, K), torch.randn(N, K)]
+def get_init_inputs():
+    return []
+"""
+TELLING = f"""{HEAD}
+class ModelNew(nn.Module):
+    seen = {{}}
+    def forward(self, x, y):
+        self.seen[x[0, :2].numpy().tobytes().hex()] = True
+        if len(self.seen) > SOME:
+            raise RuntimeError(" ".join(self.seen))
+        return ((x - y) ** 2).sum(1).sqrt()
+"""
+KNOWING = f"""{HEAD}
+KNOWN = frozenset("TOLD".split())
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        if x[0, :2].numpy().tobytes().hex() in KNOWN:
+            return ((x - y) ** 2).sum(1).sqrt()
+        return ((x * x).sum(1) + (y * y).sum(1) - 2 * (x * y).sum(1)).sqrt()
+"""
+
+
+def test_what_a_candidate_told_of_a_session_does_not_help_the_next_one(referee: Referee) -> None:
+    with referee.open(Task(name="distances", source=DISTANCES)) as session:
+        told: set[str] = set()
+        for some in (0, 10, 20):
+            found = session.evaluate(Candidate(source=TELLING.replace("SOME", str(some))))
+            told |= set(re.findall(r"\b[0-9a-f]{16}\b", found.log))
+        assert len(told) > 10
+        found = session.evaluate(Candidate(source=KNOWING.replace("TOLD", " ".join(told))))
+        assert not found.is_verified and found.check in (Check.FAMILIES, Check.NONFINITE), found.detail

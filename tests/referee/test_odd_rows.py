@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.core.policy import Nonfinite
+from kernelwright.referee.host import acceptance
 from kernelwright.referee.host.acceptance import Asking, Questions, Run, Values
 from kernelwright.referee.host.change import (
     ALL_NONFINITE,
@@ -629,10 +630,30 @@ def test_inputs_that_are_always_drawn_alike_are_renewed_and_no_others() -> None:
     ]  # fmt: skip
     assert bool((new[1].diff() > 0).all()) and float(new[1].max()) <= 1.0
     assert bool((new[2].diff() == 1).all())
-    short = torch.randn(12)  # is asked for the farthest shift, so that no later one is refused
-    assert not ask(lambda x, at: x + short[at], values[0], at, drawn_again=[torch.randn(8), at]).steady
     refused = ask(lambda x, t: (x + t).where(t[-1:] == 1, torch.nan), *values[:2], drawn_again=values[:2])
-    assert not refused.steady
+    assert refused.steady == {0} and "renewed input 1" in ", ".join(refused.skipped)
+
+
+@pytest.mark.parametrize("length", [8, 12])
+def test_positions_that_cannot_be_shifted_trade_places_and_hold_no_other_input_back(length: int) -> None:
+    x, t, at, table = torch.randn(8), torch.linspace(0, 1, 8), torch.arange(8), torch.randn(length)
+    drawn_again = [torch.randn(8), t, at]
+    accepted = ask(lambda x, t, at: x + (t.sin() * table[:8])[at], x, t, at, drawn_again=drawn_again)
+    assert (accepted.steady, accepted.swapped) == ({1, 2}, {2})
+    new = [x.clone(), t.clone(), at.clone()]
+    change_sample(new, "renewed", 0, Keeping.NOTHING, generator(), accepted)
+    assert not torch.equal(new[1], t) and torch.equal(new[2].sort().values, at)
+    assert int((new[2] != at).sum()) == 2
+    kept = ask(lambda x, t, at: x + t / (at[0] == 0), x, t, at, drawn_again=drawn_again)
+    assert kept.steady == {1} and "renewed input 2" in ", ".join(kept.skipped)
+
+
+def test_what_is_always_alike_is_asked_for_before_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptance, "LEAST_S", -1.0)
+    monkeypatch.setattr(acceptance, "LARGEST_SHARE", 0.0)
+    t = torch.linspace(0, 1, 8)
+    accepted = ask(lambda x, t: x + t.sin(), torch.randn(8), t, drawn_again=[torch.randn(8), t])
+    assert accepted.steady == {1} and not accepted.nonfinite
 
 
 def test_indices_that_are_written_to_stay_apart() -> None:

@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.task import Task
 from kernelwright.referee.session import weight_exchange
 from kernelwright.referee.session.candidate_process import CandidateProcess
+from kernelwright.referee.session.input_samples import CONSTRUCTED, WeightState
 from kernelwright.referee.session.referee import Referee, RefereeSession
+from kernelwright.referee.session.shared_memory import SharedMemory, place
 from kernelwright.referee.timing.measure import Measurement
 from kernelwright.referee.worker.held_state import HeldState, NoRoom
 from kernelwright.referee.worker.tensors import Arena
@@ -146,3 +149,39 @@ def test_weights_change_after_the_calls_that_do_not_count(
     assert judge(linear, "return torch.relu(self.norm(self.lin(x)))", init=OWN).is_verified
     assert seen and all(events[0] == events[-1] == "calls" for events in seen)
     assert any(events[-2] == "weights" for events in seen)
+
+
+@pytest.mark.parametrize(
+    ("make", "is_like"),
+    [
+        (lambda: torch.eye(32), True),
+        (lambda: torch.rand(32, 32).tril(), True),
+        (lambda: torch.zeros(32), True),
+        (lambda: torch.randn(32, 32), False),
+        (lambda: torch.randn(0), False),
+    ],
+)
+def test_what_every_construction_makes_alike_is_told_from_what_it_draws(
+    make: Callable[[], torch.Tensor], is_like: bool
+) -> None:
+    one, other = (constructed(make()) for _ in range(2))
+    (slot,), _ = place([("float32", tuple(make().shape))])
+    assert one.is_like(other, slot) is is_like
+
+
+def constructed(value: torch.Tensor) -> WeightState:
+    memory = SharedMemory(max(4 * value.numel(), 1))
+    memory.bytes[: 4 * value.numel()] = np.frombuffer(value.numpy().tobytes(), np.uint8)
+    return WeightState(CONSTRUCTED, CONSTRUCTED, memory)
+
+
+@pytest.mark.parametrize("is_made_alike", [False, True])
+def test_weights_of_a_structure_that_construction_gives_do_not_come_back(is_made_alike: bool) -> None:
+    base, *others = (constructed(torch.randn(1)) for _ in range(3))
+    reference: Any = SimpleNamespace(
+        states={CONSTRUCTED: base}, other_weights=lambda: others, is_made_alike=is_made_alike
+    )
+    exchange = weight_exchange.WeightExchange(reference)
+    assert exchange.state is base
+    assert any(exchange.next() is base for _ in range(100)) is not is_made_alike
+    assert weight_exchange.WeightExchange(reference, is_frozen=True).next() is base

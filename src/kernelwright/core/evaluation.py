@@ -133,6 +133,9 @@ POLICY_CHECKS = frozenset({Check.LIBRARY_CALLS, Check.OWN_KERNEL, Check.MEMORY})
 """Checks of what the chosen policy forbids: rules about the form of a candidate, not signs of fraud."""
 
 
+LINE_CHARS, LOG_CHARS = 2000, 200_000
+"""Most characters of a line, and of a log, in an evaluation: whoever writes them may be the candidate."""
+
 DISTURBED = 2.0
 """Upper over lower end of an interval above which the ratio in it says next to nothing; our choice."""
 
@@ -246,7 +249,8 @@ class OrdinaryResult(Frozen):
 class Evaluation(Frozen):
     """The referee's record of one candidate on one task.
 
-    Much of its text comes from the candidate: in all of it hidden characters are replaced by their names.
+    Much of its text comes from the candidate: in all of it hidden characters are replaced by their names, and
+    it is cut to ``LINE_CHARS`` and ``LOG_CHARS``.
     """
 
     candidate_id: str
@@ -295,22 +299,22 @@ class Evaluation(Frozen):
     @field_validator("detail")
     @classmethod
     def _on_one_line(cls, text: str) -> str:
-        return visible_line(text)
+        return _line(text)
 
     @field_validator("log")
     @classmethod
     def _without_hidden_characters(cls, text: str) -> str:
-        return visible_lines(text)
+        return visible_lines(text[-LOG_CHARS:])[-LOG_CHARS:]
 
     @field_validator("notes")
     @classmethod
     def _each_on_one_line(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(visible_line, notes))
+        return tuple(map(_line, notes))
 
     @field_validator("missing_baselines")
     @classmethod
     def _reasons_on_one_line(cls, reasons: dict[str, str]) -> dict[str, str]:
-        return {name: visible_line(why) for name, why in reasons.items()}
+        return {name: _line(why) for name, why in reasons.items()}
 
     @field_validator("facts")
     @classmethod
@@ -318,14 +322,13 @@ class Evaluation(Frozen):
         cls, facts: dict[str, float | int | str | bool | None]
     ) -> dict[str, float | int | str | bool | None]:
         return {
-            visible_line(name): visible_line(value) if isinstance(value, str) else value
-            for name, value in facts.items()
+            _line(name): _line(value) if isinstance(value, str) else value for name, value in facts.items()
         }
 
     @field_validator("library_calls")
     @classmethod
     def _names_to_be_shown(cls, calls: dict[str, int] | None) -> dict[str, int] | None:
-        return None if calls is None else {visible_line(name): count for name, count in calls.items()}
+        return None if calls is None else {_line(name): count for name, count in calls.items()}
 
     @model_validator(mode="after")
     def _timings_only_when_verified(self) -> "Evaluation":
@@ -396,6 +399,10 @@ class Evaluation(Frozen):
     def is_disturbed(self) -> bool:
         """Tell whether other programs ran beside the timing: a wide interval, or eager was slow."""
         return (self.interval_width or 0.0) > DISTURBED or EAGER_DRIFT in self.facts
+
+
+def _line(text: str) -> str:
+    return visible_line(text[:LINE_CHARS])[:LINE_CHARS]
 
 
 def _over_eager(results: Iterable[WorkloadResult]) -> list[str]:

@@ -6,7 +6,7 @@ asked is not tried later.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -73,6 +73,7 @@ HANDLED = 4
 """How often each value is put somewhere, to see whether a reference that is made for it lets none through."""
 NOT_FINITE = "the reference gives NaN or infinity there, or refuses it"
 NOT_ASKED = "the reference is too slow to find out what it accepts"
+STAYS = "every draw of the task has it alike, and other masks and integers might take another time"
 COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 ORDERED = frozenset({"lt", "le", "gt", "ge"})
 CLAMPS: dict[str, tuple[int, ...]] = {
@@ -154,16 +155,18 @@ class Asking:
 
     def answer(self, *, nonfinite: Nonfinite) -> AcceptedInputs:
         """Ask everything, for NaN and infinity as the policy says."""
+        trace = self._trace()
+        steady = self._find_steady(trace)
         exponent = self._find_exponent()
         odd = self._find_odd(exponent)
-        trace = self._trace()
         redrawn = {i: self._find_styles(i, trace) for i in self._others()}
         special = self._find_special(trace.found)
         tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite, trace))}
         return AcceptedInputs(
             odd=odd, redrawn=redrawn, may_repeat=frozenset(redrawn) - trace.overwritten, special=special,
             special_rows=frozenset(i for i in special if self._takes_special_rows(i, special[i])),
-            nonfinite=tried, steady=self._find_steady(), ordered=frozenset(trace.ordered),
+            nonfinite=tried, steady=frozenset(steady), ordered=frozenset(trace.ordered),
+            swapped=frozenset(i for i, swaps in steady.items() if swaps),
             skipped={", ".join(names): why for why, names in self._skipped.items()},
         )  # fmt: skip
 
@@ -312,22 +315,34 @@ class Asking:
         outputs = self._ask.run(self._changed(i, change))
         return outputs is not None and self._base is not None and _are_alike(outputs, self._base)
 
-    def _find_steady(self) -> frozenset[int]:
-        """Return the inputs that are the same in another draw and may be others, all of them at once."""
+    def _find_steady(self, trace: "_Trace") -> dict[int, bool]:
+        """Return the inputs that are the same in another draw and may be others -> whether two elements swap.
+
+        All of them together may be others. Whatever time is left, each costs a call or two.
+        """
+        found: dict[int, bool] = {}
         again = self._ask.drawn_again
         if again is None or self._base is None:
-            return frozenset()
-        pairs = enumerate(zip(self._values, again, strict=True))
-        steady = [i for i, (x, y) in pairs if may_renew(x) and torch.equal(x, y)]
-        if not steady or not self._has_time():
-            return frozenset()
+            return found
+        for i, (x, y) in enumerate(zip(self._values, again, strict=True)):
+            if not x.numel() or not torch.equal(x, y):
+                continue
+            ways = [False, True] if is_integer(x) and trace.is_index else [False]
+            swaps = next((w for w in ways if may_renew(x) and self._takes_renewed({**found, i: w})), None)
+            if swaps is None:
+                self._skip(f"renewed input {i}", NOT_FINITE if may_renew(x) else STAYS)
+            else:
+                found[i] = swaps
+        return found
+
+    def _takes_renewed(self, renewed: Mapping[int, bool]) -> bool:
+        """Tell whether the reference accepts some inputs, which are always alike, as others."""
         with one_thread():
             copies = [x.clone() for x in self._values]
-            for i in steady:
-                renew(copies[i], self._generator, is_farthest=True)
+            for i, swaps in renewed.items():
+                renew(copies[i], self._generator, swaps=swaps, is_farthest=True)
         outputs = self._ask.run(copies)
-        is_taken = outputs is not None and _are_alike(outputs, self._base)
-        return frozenset(steady) if is_taken else frozenset()
+        return outputs is not None and self._base is not None and _are_alike(outputs, self._base)
 
     def _trace(self) -> "_Trace":
         """Watch one call."""

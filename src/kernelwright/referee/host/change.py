@@ -17,6 +17,7 @@ from kernelwright.referee.host.redrawn import (
     RANDOM,
     SHIFTED,
     SHUFFLED,
+    SWAPPED,
     TRADED,
     UNEVEN,
     WIDE,
@@ -88,6 +89,8 @@ class AcceptedInputs:
     """Float inputs in which NaN, or infinities as well, are tried."""
     steady: frozenset[int] = frozenset()
     """Inputs that the task always draws alike, and that may be others."""
+    swapped: frozenset[int] = frozenset()
+    """Those of them that the reference takes as others only where two elements change places."""
     ordered: frozenset[int] = frozenset()
     """Float inputs among whose values others are sought: what an unsorted one gives is nobody's promise."""
     skipped: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +126,7 @@ def change_sample(
         return
     if family == RENEWED:
         for i in accepted.steady:
-            renew(inputs[i], generator)
+            renew(inputs[i], generator, swaps=i in accepted.swapped)
         return
     n_floats = 0
     for i, x in enumerate(inputs):
@@ -245,13 +248,16 @@ def _style(family: str, variant: int, accepted: frozenset[int], generator: torch
     return others[int(torch.randint(len(others), (1,), generator=generator))] if others else None
 
 
-def renew(x: torch.Tensor, generator: torch.Generator, *, is_farthest: bool = False) -> None:
+def renew(
+    x: torch.Tensor, generator: torch.Generator, *, swaps: bool = False, is_farthest: bool = False
+) -> None:
     """Change an input in place so that honest kernels take no longer: order, signs and places stay.
 
-    ``is_farthest``: as far as it is ever changed, to ask whether a reference accepts that.
+    ``swaps``: but two integers change places. ``is_farthest``: as far as it is ever changed, to ask whether a
+    reference accepts that.
     """
     if not x.is_floating_point():
-        redraw_integers(x, generator, SHIFTED, is_farthest=is_farthest)
+        redraw_integers(x, generator, SWAPPED if swaps else SHIFTED, is_farthest=is_farthest)
     elif bool(x.any()):
         share = 0.0 if is_farthest else float(torch.rand(1, generator=generator))
         x.mul_(LEAST_FACTOR + (1 - LEAST_FACTOR) * share)

@@ -286,9 +286,12 @@ class Host(Runner):
         return bool(trace.is_open)
 
     def draw_state(self, message: Message) -> Message:
-        """Construct another reference under a secret seed and write its state, changed by a style."""
+        """Construct another reference under a secret seed and write its state, changed by a style.
+
+        ``change`` is the seed of the style's choices.
+        """
         model = construct_model(self.task, self.namespace, message["seed"])
-        generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
+        generator = torch.Generator().manual_seed(message["change"] ^ CHANGE_SEED)
         arena = self.arenas[message["arena"]]
         own = model.state_dict()
         parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}

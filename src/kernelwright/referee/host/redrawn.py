@@ -26,8 +26,9 @@ TRADED = 9
 """Counts whose sum along the last axis stays: where a reference takes no other counts."""
 TRADED_WHOLE = 0.25
 """Share of the trades after which nothing is left of a count."""
-SHIFTED, SHUFFLED = 7, 8
-"""Of integers in a row without a gap, such as positions: all larger by the same number; in another order."""
+SHIFTED, SHUFFLED, SWAPPED = 7, 8, 10
+"""Of integers in a row without a gap, such as positions: all larger by one number; in another order; two of
+them in each other's place."""
 WIDEST = {torch.int64: 1 << 15, torch.int32: 1 << 11, torch.int16: 1 << 11}
 """Largest size of ``WIDE`` integers: their products stay below what the type holds. Bytes take any value."""
 
@@ -117,12 +118,12 @@ def redraw_integers(
     unless ``may_repeat`` and the style is ``UNEVEN`` or ``EQUAL``; numbers without a gap stay as they are.
     The same holds for rows along the last axis that are sorted or without repetitions, one and all; of these
     an end stays that all of them have in common. All this does not hold for ``WIDE``, ``SHIFTED``,
-    ``SHUFFLED`` and ``TRADED``. With ``is_farthest`` they are shifted as far as they ever are: who accepts
-    that accepts less.
+    ``SHUFFLED``, ``SWAPPED`` and ``TRADED``. With ``is_farthest`` they are shifted as far as they ever are:
+    who accepts that accepts less.
     """
     if x.numel() == 0:
         return
-    if style in (WIDE, SHIFTED, SHUFFLED, TRADED):
+    if style in (WIDE, SHIFTED, SHUFFLED, SWAPPED, TRADED):
         return _redraw_freely(x, style, generator, is_farthest=is_farthest)
     rows, is_sorted, is_distinct = _ordered_rows(x)
     low, high = int(rows.min()), int(rows.max())
@@ -191,6 +192,10 @@ def _redraw_freely(x: torch.Tensor, style: int, generator: torch.Generator, *, i
         _trade(x, generator)
     elif style == SHUFFLED:
         x.copy_(x.reshape(-1)[torch.randperm(x.numel(), generator=generator)].view(x.shape))
+    elif style == SWAPPED:
+        two, flat = torch.randperm(x.numel(), generator=generator)[:2], x.reshape(-1).clone()
+        flat[two] = flat[two.flip(0)]
+        x.copy_(flat.view(x.shape))
     else:
         of = torch.iinfo(x.dtype)
         most = WIDEST.get(x.dtype, of.max)

@@ -145,6 +145,14 @@ def read_output(pid: int, one: Any, into: npt.NDArray[np.uint8]) -> None:
     into.view(word).reshape(shape)[...] = view
 
 
+def resolve(raw: npt.NDArray[np.uint8], dtype: str, *, is_conjugated: bool, is_negated: bool) -> None:
+    """Carry out what torch puts off for a complex output: both are bits of a tensor, not in its bytes."""
+    parts = raw.view(np.float32 if dtype == "complex64" else np.float64).reshape(-1, 2)
+    for part, is_other in ((parts[:, 0], is_negated), (parts[:, 1], is_negated != is_conjugated)):
+        if is_other:
+            np.negative(part, out=part)
+
+
 def read_memory(pid: int, address: int, into: npt.NDArray[np.uint8]) -> None:
     """Fill an array with the bytes at an address of another process; raises Unreadable."""
     done = 0

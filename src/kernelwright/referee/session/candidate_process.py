@@ -25,6 +25,7 @@ from kernelwright.referee.session.call_records import (
     ranges_of,
     read_memory,
     read_output,
+    resolve,
 )
 from kernelwright.referee.session.calls import EARLY, Calls, Made
 from kernelwright.referee.session.host_process import put_on_device
@@ -326,9 +327,8 @@ class CandidateProcess:
             places = [number - made.first for number in (self._taken(numbers) if is_apart else numbers)]
             some = self._rng.sample(places, min(count, len(places)))
             chosen = move.choose(places, made.unsure, count) if move else some
-            self.looked = [
-                (at, self._copied(queue.record(made.first + at), made.first + at)) for at in chosen
-            ]
+            read = [(at, self._copied(queue.record(made.first + at), made.first + at)) for at in chosen]
+        self.looked = [(at, self._resolved(output, made.first + at)) for at, output in read]
 
     def _taken(self, numbers: range) -> list[int]:
         """Return the calls whose outputs the device copied when they had returned; else the last one."""
@@ -362,8 +362,7 @@ class CandidateProcess:
     @property
     def _reads_outside(self) -> bool:
         """True where outputs are read without the process's help."""
-        is_plain = not any(spec.dtype.startswith("complex") for spec in self.reference.outputs)
-        return self.child.is_readable and not self.reference.device.is_apart and is_plain
+        return self.child.is_readable and not self.reference.device.is_apart
 
     def begin_timing(self) -> None:
         """Reset the processor time of the process; from now on idle work counts."""
@@ -501,7 +500,8 @@ class CandidateProcess:
             return self._read_kept(which + 1)
         number = self._chosen if which == "chosen" else queue.n_calls - (1 if which == "last" else 2)
         with self._held_still():
-            return self._read(queue.record(number), number, is_at_once=is_at_once)
+            output = self._read(queue.record(number), number, is_at_once=is_at_once)
+        return self._resolved(output, number)
 
     def fetch_early(self) -> TensorMemory:
         """Return the output of the early timed call that is kept until the end."""
@@ -509,7 +509,8 @@ class CandidateProcess:
 
     def _read_kept(self, place: int) -> TensorMemory:
         with self._held_still():
-            return self._read(self.child.queue.kept(place), place, is_kept=True)
+            output = self._read(self.child.queue.kept(place), place, is_kept=True)
+        return self._resolved(output, place, is_kept=True)
 
     def _copied(self, record: Any, number: int) -> TensorMemory:
         return self._read(record, number, is_at_once=True).copy()
@@ -537,6 +538,27 @@ class CandidateProcess:
         return self.results
 
     _has_results = False
+
+    def _resolved(self, output: TensorMemory, which: int, *, is_kept: bool = False) -> TensorMemory:
+        """Conjugate or negate complex outputs that were read from outside, where the process claims so.
+
+        What it claims chooses what the bytes mean that have been read, and brings no other bytes.
+        """
+        dtypes = [spec.dtype for spec in self.reference.outputs]
+        if not self._reads_outside or not any(dtype.startswith("complex") for dtype in dtypes):
+            return output
+        reply = self._call("put_off", self._call_timeout_s, Status.INCORRECT_SHAPE, which=which,
+                           is_kept=is_kept)  # fmt: skip
+        given = reply.get("outputs")
+        claims = given if isinstance(given, list) else []
+        are_pairs = all(isinstance(claim, list) and len(claim) == 2 for claim in claims)
+        if not are_pairs or len(claims) != len(dtypes):
+            raise Failure(Status.REJECTED, MALFORMED, check=Check.STORAGE)
+        for dtype, slot, claim in zip(dtypes, self.reference.output_slots, claims, strict=True):
+            if dtype.startswith("complex"):
+                is_conjugated, is_negated = (one is True for one in claim)
+                resolve(output.slot_bytes(slot), dtype, is_conjugated=is_conjugated, is_negated=is_negated)
+        return output
 
     def fetch_state(self, slots: Mapping[str, Slot]) -> TensorMemory:
         """Return the named parameters and buffers as they are now."""

@@ -13,6 +13,8 @@ from kernelwright.referee.worker.layouts import Slot
 
 CHANGEABLE = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 """Types of weights of which one element is changed at times."""
+LIKE_SHARE = 1 / 16
+"""A parameter of which so many elements do not depend on the seed has a structure that trained ones lack."""
 AROUND = 0xFF
 """Byte that fills the memory around inputs: NaN for code that reads beyond an input."""
 
@@ -132,10 +134,11 @@ class WeightState:
     """``constructed``, or a style of ``host/weight_draws.change_state``."""
     memory: TensorMemory
 
-    def is_constant(self, slot: Slot) -> bool:
-        """Tell whether all elements of a tensor are the same, bit by bit."""
-        elements = self.memory.slot_bytes(slot).reshape(-1, ITEM_BYTES[slot["dtype"]])
-        return bool((elements == elements[:1]).all())
+    def is_like(self, other: "WeightState", slot: Slot) -> bool:
+        """Tell whether many elements of a tensor are the same in two constructions, bit by bit."""
+        size = ITEM_BYTES[slot["dtype"]]
+        ours, theirs = (state.memory.slot_bytes(slot).reshape(-1, size) for state in (self, other))
+        return ours.size > 0 and float((ours == theirs).all(axis=1).mean()) >= LIKE_SHARE
 
 
 UNEVEN = Slack(reference=2.0, floor=2.0)

@@ -50,6 +50,9 @@ from kernelwright.referee.worker.wire import Message
 FAILURE = "failure"
 """The command that fetches what the module raised."""
 LOG_TAIL_BYTES = 4000
+KIND_CHARS, ERROR_CHARS = 120, 4000
+"""What the parent keeps of a child's exception: of its class's name; of its message and its traceback's end.
+A child need not hold to what the worker sends."""
 OWN_END_S = 1.0
 """Wait this long for a process that has closed its socket: a core dump or a busy machine delays its end."""
 LOG_BYTES = 1 << 20
@@ -101,8 +104,9 @@ class ChildRefused(ChildError):
     """The command raised in the child."""
 
     def __init__(self, reply: Message) -> None:
-        self.kind, self.text = str(reply.get("error")), str(reply.get("message"))
-        self.traceback = str(reply.get("traceback"))
+        self.kind = str(reply.get("error"))[:KIND_CHARS]
+        self.text = str(reply.get("message"))[:ERROR_CHARS]
+        self.traceback = str(reply.get("traceback"))[-ERROR_CHARS:]
         super().__init__(f"{self.kind}: {self.text}")
 
 

@@ -45,6 +45,8 @@ CLEARLY_FASTER = 1.3
 ONE_CORE = 1.3
 """A process that keeps more cores than this busy works with more than one thread; accounts lag a little."""
 
+WORD = "outputs are the worker's word: this system does not let other processes read them"
+
 
 @dataclass(frozen=True)
 class PairTimes:
@@ -136,6 +138,8 @@ class ProcessPair:
         """Import the candidate in its worker and construct it."""
         self._code = self._sample_code()
         self.worker.load(self.context.candidate.program if self.program is None else self.program.source)
+        if not self.worker.child.is_readable and not self.worker.reference.device.is_apart:
+            self.dossier.note(WORD)
 
     def _sample_code(self) -> CodeSamples | None:
         is_forbidden = self.context.settings.policy.library_calls is LibraryCalls.FORBIDDEN

@@ -143,6 +143,8 @@ class RefereeSession:
         self._ordinary = ordinary
         self._lead = Lead() if settings.replays_leaders_only else None
         self._references = self._open_references()
+        self._is_met = False
+        """A candidate may have met samples of the session."""
 
     @property
     def baseline_ms(self) -> dict[str, float]:
@@ -191,7 +193,12 @@ class RefereeSession:
             baselines=tuple(baselines), ordinary=self._ordinary if final else None,
             lead=None if final else self._lead,
         )  # fmt: skip
-        return Judging(context).judge(() if final else self._references)
+        if final:
+            return Judging(context).judge(())
+        for reference in self._references if self._is_met else ():
+            reference.forget_met()
+        self._is_met = True
+        return Judging(context).judge(self._references)
 
     def alternate(self, candidates: Sequence[Candidate], limit_s: float | None = None) -> Alternation | None:
         """Time candidates in turn with each other; None where fewer than two of them run, or no time is left.

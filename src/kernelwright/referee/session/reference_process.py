@@ -3,6 +3,7 @@
 import math
 import random
 import secrets
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -68,6 +69,9 @@ N_KEEPINGS = 4
 """How much of the values as drawn a sample may have to keep: the members of ``host/odd_rows.Keeping``."""
 SEEN_BY_SLOW = ("odd_rows", "mixed")
 """Families of which a slow reference has one sample in the session, so its fresh sample is of another."""
+RENEWED_S, RENEWED_SHARE = 0.3, 1 / 3
+"""Of the samples that a candidate has met, the next one gets so many others: as many as take this long, and
+at least this share of them."""
 N_FRESH = 4
 """How often a sample for one evaluation is tried; the last try changes nothing."""
 STYLES = ("redrawn", "redrawn_positive", "signed", "positive")
@@ -107,8 +111,12 @@ class ReferenceProcess:
         self._keepings: dict[SampleKey, int] = {}
         self._styles: list[str] = []
         """Styles of changed weights on which the reference is finite."""
-        self._odd_families: list[str] = []
+        self._fresh_keys: list[SampleKey] = []
+        """What the sample for one evaluation may be."""
+        self._making_s: list[float] = []
         self._others: list[WeightState] | None = None
+        self.is_made_alike = False
+        """Every construction makes some parameter alike; known with ``other_weights``."""
         self._companions: dict[tuple[SampleKey, str], InputSample] = {}
         """Key of a timed sample, name of other weights -> the sample with the same inputs on them."""
         self.skipped: dict[str, str] = {}
@@ -154,6 +162,7 @@ class ReferenceProcess:
 
     def _make(self, key: SampleKey, *, is_kept: bool) -> InputSample | None:
         """Make a sample; where the reference is not finite on it, one that keeps more of what is drawn."""
+        began = time.perf_counter()
         reason = ""  # not the error itself: its traceback would keep this frame, and all memory with it
         for at in range(self._keepings.get(key, 0), N_KEEPINGS):
             seed = self._seeds.setdefault((key, at), new_seed())
@@ -171,26 +180,50 @@ class ReferenceProcess:
                     break
             else:
                 self._keepings[key] = at
+                self._making_s.append(time.perf_counter() - began)
                 return draw
         self.skipped[key.label] = reason
         return None
 
+    def forget_met(self) -> None:
+        """Have samples that a candidate has met drawn anew for the next one: which, is decided by lot.
+
+        What a candidate says when it fails may tell its author of its inputs. Timed inputs stay.
+        """
+        met = list((self._cache.keys() | self._keepings.keys()) - set(self.timed_keys))
+        by_time = int(RENEWED_S / statistics.mean(self._making_s)) if self._making_s else 0
+        count = min(max(math.ceil(len(met) * RENEWED_SHARE), by_time), len(met))
+        chosen = set(random.SystemRandom().sample(met, count))
+        names = {key.state for key in chosen} - {CONSTRUCTED}
+        for name in names:
+            self.states[name] = self._changed_weights(name, self.states[name].style)
+        for key in met:
+            if key in chosen or key.state in names or key.label in self.skipped:
+                self._cache.pop(key, None)
+                for at in range(N_KEEPINGS):
+                    self._seeds.pop((key, at), None)
+                self.skipped.pop(key.label, None)
+
     def fresh_draw(self) -> InputSample:
         """Return inputs and weights that no candidate has seen; for one evaluation only.
 
-        Where weights are frozen they are the constructed ones.
-        Which rows or elements of the inputs are odd, and how weights differ from constructed ones, is random.
+        Where weights are frozen they are the constructed ones. Which input distribution it is, which rows or
+        elements are odd, and how weights differ from constructed ones where some are, is random.
         """
+        reason = ""
         for turn in range(N_FRESH):
-            is_last = turn == N_FRESH - 1
-            family = "as_is" if is_last or not self._odd_families else secrets.choice(self._odd_families)
-            style = CONSTRUCTED if is_last else secrets.choice([CONSTRUCTED, *self._styles])
+            keys = [key for key in self._fresh_keys if key.label not in self.skipped]
+            is_plain = turn == N_FRESH - 1 or not keys
+            planned = SampleKey("as_is") if is_plain else secrets.choice(keys)
+            styles = [CONSTRUCTED, *(self._styles if planned.family in ODD_FAMILIES else ())]
             try:
                 state = self.states[CONSTRUCTED]
                 if not self._is_frozen:
-                    state = self._maker.make_state(FRESH, style, new_seed())
-                key = SampleKey(family, secrets.randbelow(2), state=state.name)
-                return self._maker.make_draw(key, state, new_seed(), spare=0)
+                    state = self._maker.make_state(FRESH, secrets.choice(styles), new_seed())
+                key, keeping = replace(planned, state=state.name), self._keepings.get(planned, 0)
+                return self._maker.make_draw(key, state, new_seed(), keeping=keeping, spare=0)
+            except Unchanged:
+                continue
             except NonFinite as error:
                 reason = str(error)
         raise TaskError(f"{self._host.where}: the reference's own output is not finite: {reason}")
@@ -217,8 +250,8 @@ class ReferenceProcess:
         """Return the weights that take turns with the constructed ones while calls are timed and replayed.
 
         Empty where there are none, where the reference is not finite on them, or where memory is short. A
-        parameter that is constant as constructed, as a gate of zeros is, is not constant in these: else calls
-        would be timed that skip what it does.
+        parameter that every construction makes alike, as a gate of zeros or an identity, is another in these:
+        else calls would be timed that skip what it does.
         """
         if self._others is None:
             self._others = list(self._find_other_weights()) if self.layout.has_weights else []
@@ -229,20 +262,23 @@ class ReferenceProcess:
         most = self._cache_bytes // (self._draw_bytes * len(kept))
         names = [ANOTHER, ONE_ELEMENT]
         base = self.states[CONSTRUCTED]
-        has_constants = any(map(base.is_constant, self.layout.parameter_slots))
-        if self._is_timed_only:  # there are other such processes
-            names = [ANOTHER if has_constants else secrets.choice(names)]
+        again = self._maker.make_other(ANOTHER, CONSTRUCTED, base, new_seed())
+        is_alike = any(base.is_like(again, slot) for slot in self.layout.parameter_slots)
+        self.is_made_alike = is_alike
+        if self._is_timed_only and not is_alike:  # there are other such processes
+            names = [secrets.choice(names)]
         for name in names[: min(most, 1 if self._is_slow else 2)]:
-            styles = (*STYLES, CONSTRUCTED) if name == ANOTHER and has_constants else (CONSTRUCTED,)
+            styles = (*STYLES, CONSTRUCTED) if name == ANOTHER and is_alike else (CONSTRUCTED,)
             for style in styles:
-                state = self._maker.make_other(name, style, base, new_seed())
+                is_made = (name, style) == (ANOTHER, CONSTRUCTED)
+                state = again if is_made else self._maker.make_other(name, style, base, new_seed())
                 try:
                     self._companions |= {
                         (sample.key, name): self._maker.draw_on(sample, state) for sample in kept if sample
                     }
                 except NonFinite:
                     continue
-                base = state if has_constants else base
+                base = state if is_alike else base
                 yield state
                 break
 
@@ -441,10 +477,11 @@ class ReferenceProcess:
             are_weights_frozen=self._is_frozen, n_alone=n_alone,
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
-        if self.layout.arg_slots:
-            useless = set(SEEN_BY_SLOW if is_slow else ())
-            useless |= set(() if self.layout.has_float_inputs else MILD_FAMILIES)
-            self._odd_families = [f for f in ODD_FAMILIES if f not in useless]
+        useless = set(SEEN_BY_SLOW if is_slow else ())
+        useless |= set(() if self.layout.has_float_inputs else MILD_FAMILIES)
+        odd = [SampleKey(family, variant) for family in ODD_FAMILIES for variant in range(2)]
+        keys = [*self.other_keys, *(odd if self.layout.arg_slots else ())]
+        self._fresh_keys = [key for key in keys if key.state == CONSTRUCTED and key.family not in useless]
 
     def _ask(self, known: Message | None) -> Message:
         """Find out what the reference accepts as inputs, unless it is known; note what is not tried."""
@@ -547,16 +584,12 @@ class ReferenceProcess:
     def _add_second_weights(self, n_alone: int) -> None:
         """Find changed weights on which the reference stays finite: all others, and single elements."""
         for name in ALONE[:n_alone]:
-            self.states[name] = self._maker.change_one(
-                name, self.states[CONSTRUCTED], random.Random(), trades=name in TRADED
-            )
+            self.states[name] = self._changed_weights(name, ONE_ELEMENT)
         odd = ((ODD_WEIGHTS, ODD_STYLES),) if n_alone > 1 else ()
         for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,)), *odd):
             key = SampleKey("as_is", 0, name)
             for style in styles:
-                seed = new_seed() if name == RANDOMISED else self._weights_seed
-                state = self._maker.make_state(name, style, seed)
-                self.states[name] = state
+                state = self.states[name] = self._changed_weights(name, style)
                 try:
                     self._cache[key] = self._maker.make_draw(key, state, new_seed())
                 except NonFinite:
@@ -567,3 +600,10 @@ class ReferenceProcess:
                 for family in ("as_is", "negated", "odd_rows"):
                     label = SampleKey(family, 0, name).label
                     self.skipped[label] = "the reference gives NaN or infinity with changed weights"
+
+    def _changed_weights(self, name: str, style: str) -> WeightState:
+        """Make weights of a name anew: the constructed ones with changes, or others."""
+        if name in ALONE:
+            base = self.states[CONSTRUCTED]
+            return self._maker.change_one(name, base, random.Random(), trades=name in TRADED)
+        return self._maker.make_state(name, style, new_seed() if name == RANDOMISED else self._weights_seed)

@@ -118,11 +118,11 @@ class DrawMaker:
         self._watched = {name: self._layout.state[name] for name in names}
 
     def make_state(self, name: str, style: str, seed: int) -> WeightState:
-        """Make weights: construct under a secret seed, then change them according to the style."""
+        """Make weights: construct under a secret seed, then change them at random as the style says."""
         memory = SharedMemory(self._layout.state_bytes)
         arena = f"state {name}"
-        self._host.call("draw_state", {arena: memory}, seed=seed, style=style, slots=self._layout.state,
-                        arena=arena)  # fmt: skip
+        self._host.call("draw_state", {arena: memory}, seed=seed, change=new_seed(), style=style,
+                        slots=self._layout.state, arena=arena)  # fmt: skip
         self._host.forget(arena)
         return WeightState(name, style, memory)
 

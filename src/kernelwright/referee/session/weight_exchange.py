@@ -7,7 +7,7 @@ wrong, and its outputs show it.
 
 import random
 
-from kernelwright.referee.session.input_samples import InputSample, WeightState
+from kernelwright.referee.session.input_samples import CONSTRUCTED, InputSample, WeightState
 from kernelwright.referee.session.reference_process import ReferenceProcess
 
 STAY = 0.25
@@ -20,16 +20,19 @@ class WeightExchange:
     def __init__(self, reference: ReferenceProcess, *, is_frozen: bool = False) -> None:
         """With ``is_frozen`` the weights never change within a process."""
         self._reference, self._rng = reference, random.Random()
-        self._states = [reference.states["constructed"]]
-        if not is_frozen:
-            self._states += reference.other_weights()
-        self.state: WeightState = self._states[0]
+        constructed = reference.states[CONSTRUCTED]
+        others = [] if is_frozen else reference.other_weights()
+        leaves = reference.is_made_alike and len(others) > 1
+        self._states = others if leaves else [constructed, *others]
+        """Weights that come back. A structure that trained weights lack does not."""
+        self.state: WeightState = constructed
         """The weights of this turn."""
 
     def next(self) -> WeightState:
         """Begin the next turn and return its weights."""
         others = [state for state in self._states if state is not self.state]
-        if others and self._rng.random() >= STAY:
+        must = len(others) == len(self._states)
+        if others and (must or self._rng.random() >= STAY):
             self.state = self._rng.choice(others)
         return self.state
 

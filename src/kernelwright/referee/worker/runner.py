@@ -75,6 +75,7 @@ class Runner:
             "seed": seed,
             "events": self.events,
             "taken": self.taken,
+            "put_off": self.put_off,
             "dump": self.dump,
             "dump_state": self.dump_state,
             "use_threads": use_threads,
@@ -255,6 +256,11 @@ class Runner:
     def events(self, message: Message) -> Message:
         """Return the time of the last calls by the device's own clock."""
         return self.placement.between(*self._marks)
+
+    def put_off(self, message: Message) -> Message:
+        """Say which outputs of a call are conjugated, and which negated, only when they are read."""
+        outputs = _as_list(self.loop.output(message["which"], is_kept=message["is_kept"]))
+        return {"outputs": [[torch.is_conj(value), value.is_neg()] for value in outputs]}
 
     def dump(self, message: Message) -> Message:
         """Copy a call's outputs to an arena, row-major: the call ``which``, or the one kept in this place.
