@@ -155,6 +155,29 @@ HONEST = {
         return torch.fft.irfft(spectrum, n=x.shape[1]).transpose(1, 2).contiguous()
 """,
     ),
+    "weights of zero are rounded, too": (
+        "quantised_weights",
+        """    def __init__(self, k):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(k, k))
+
+    def forward(self, x):
+        scale = torch.clamp(torch.maximum(self.weight.amax(), -self.weight.amin()), min=1e-8) / 127
+        return (x @ torch.round(self.weight / scale).t()) * scale
+""",
+    ),
+    "differences before squares": (
+        "weight_gap",
+        """    def __init__(self, k):
+        super().__init__()
+        self.student = nn.Parameter(torch.randn(k))
+        self.teacher = nn.Parameter(torch.randn(k))
+
+    def forward(self, x):
+        gap = self.teacher - self.student
+        return x * torch.sqrt(gap.dot(gap))
+""",
+    ),
     "both products in every call": (
         "two_linears",
         """    def __init__(self, k):

@@ -16,6 +16,7 @@ from kernelwright.referee.session.candidate_process import CandidateProcess, Fai
 from kernelwright.referee.session.input_samples import (
     CONSTRUCTED,
     FLAT_FAMILIES,
+    FLAT_WEIGHTS,
     NONFINITE,
     ODD_FAMILIES,
     InputSample,
@@ -226,6 +227,8 @@ class Verification:
             return Check.NONFINITE
         if draw.key.family in (*ODD_FAMILIES, *FLAT_FAMILIES):
             return Check.FAMILIES
+        if draw.key.state in FLAT_WEIGHTS:
+            return Check.WEIGHTS
         if distance.reference_error < distance.error < NEARLY:
             return Check.PRECISION
         if draw.key.family != "as_is":

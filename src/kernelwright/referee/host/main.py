@@ -20,6 +20,7 @@ from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
 from kernelwright.referee.host.change import ALIKE, AcceptedInputs, as_float, change_sample, one_thread
+from kernelwright.referee.host.flat_weights import FLAT
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
 from kernelwright.referee.host.mixing import MixingTrace
@@ -292,12 +293,19 @@ class Host(Runner):
         arena = self.arenas[message["arena"]]
         own = model.state_dict()
         parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        style = message["style"]
+        found: list[torch.Tensor] = []
         for name, slot in message["slots"].items():
             target = arena.tensor(slot)
             target.copy_(own[name])
             numbers = as_float(target)
-            if message["style"] != "constructed" and numbers.is_floating_point():
-                change_state(numbers, name in parameters, message["style"], generator)
+            if not numbers.is_floating_point():
+                continue
+            found += [numbers] if name in parameters else []
+            if style not in (*FLAT, "constructed"):
+                change_state(numbers, name in parameters, style, generator)
+        if style in FLAT:
+            FLAT[style](found, generator)
         return {}
 
     def oracle(self, message: Message) -> Message:

@@ -88,9 +88,21 @@ class SampleLayout:
         )
 
     @property
+    def has_weight_twins(self) -> bool:
+        """True when two parameters have one form and memory of their own, so that they can be alike."""
+        floats = [slot for slot in self.parameter_slots if is_float(slot["dtype"])]
+        forms = {(slot["dtype"], tuple(slot["shape"]), slot.get("offset")) for slot in floats}
+        return len({form[:2] for form in forms}) < len(forms)
+
+    @property
     def has_weights(self) -> bool:
         """True when a second weight sample changes anything."""
         return any(is_float(slot["dtype"]) for slot in self.state.values())
+
+    @property
+    def flat_weights(self) -> list[str]:
+        """Return which of ``FLAT_WEIGHTS`` change anything."""
+        return [ZERO_WEIGHTS] * bool(self.parameters) + [ALIKE_WEIGHTS] * self.has_weight_twins
 
     @property
     def changeable(self) -> list[Slot]:
@@ -177,6 +189,8 @@ of one evaluation only."""
 ODD_WEIGHTS = "odd"
 """Weights as constructed, but some elements of parameters are large, tiny or zero, and some of buffers are
 tiny."""
+ZERO_WEIGHTS, ALIKE_WEIGHTS = FLAT_WEIGHTS = ("zero", "alike")
+"""All parameters are zero everywhere; those of one form are nearly the same. Outputs may be zero there."""
 ONE_ELEMENT = "one element"
 """Weights as constructed but for one element of one tensor."""
 ALONE = tuple(f"{ONE_ELEMENT} {number}" for number in range(1, 5))
@@ -205,7 +219,12 @@ class SampleKey:
     @property
     def slack(self) -> Slack:
         """How much more error is allowed than on ordinary inputs."""
-        return BY_ROW if self.state == ODD_WEIGHTS else SLACK.get(self.family, EVEN)
+        return BY_ROW if self.state in (ODD_WEIGHTS, *FLAT_WEIGHTS) else SLACK.get(self.family, EVEN)
+
+    @property
+    def may_vanish(self) -> bool:
+        """Whether outputs may be zero, and what a kernel leaves of them rounding."""
+        return self.family in FLAT_FAMILIES or self.state in FLAT_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -270,7 +289,8 @@ def plan_samples(
         if layout.changeable:
             keys += [SampleKey("as_is", 0, name) for name in ALONE[:n_alone]]
         keys.append(SampleKey("as_is", 0, RANDOMISED))
-        keys += [SampleKey("as_is", 0, ODD_WEIGHTS)] if n_alone > 1 and not is_slow else []
+        if n_alone > 1 and not is_slow:
+            keys += [SampleKey("as_is", 0, name) for name in (ODD_WEIGHTS, *layout.flat_weights)]
         if layout.has_float_inputs and not is_slow:
             keys += [
                 SampleKey("as_is", 1),

@@ -25,6 +25,7 @@ from kernelwright.referee.session.call_queue import RING, Bytes
 from kernelwright.referee.session.calls import Made
 from kernelwright.referee.session.host_process import HostProcess, is_trusted
 from kernelwright.referee.session.input_samples import (
+    ALIKE_WEIGHTS,
     ALONE,
     CONSTRUCTED,
     FRESH,
@@ -35,6 +36,7 @@ from kernelwright.referee.session.input_samples import (
     RANDOMISED,
     TOUCHED,
     TRADED,
+    ZERO_WEIGHTS,
     InputSample,
     SampleKey,
     SampleLayout,
@@ -76,6 +78,12 @@ ODD_STYLES = (
     "odd_rows", "odd_rows_but_zero", "tiny_rows", "odd", "odd_but_zero", "odd_but_large", "odd_tiny",
 )  # fmt: skip
 """The same for weights of which some elements are odd."""
+FLAT_STYLES = {
+    ZERO_WEIGHTS: ("all_zero", "half_zero", "half_zero", "one_zero", "one_zero"),
+    ALIKE_WEIGHTS: ("alike_large", "alike"),
+}
+"""The same for parameters that are zero as a whole, or like each other: styles of ``host/flat_weights.py``. Lots
+differ from one to the next."""
 LEAST_SETS = 3
 """Argument sets on the processor where they are large, as far as there is memory for a replay."""
 FREED_BYTES = (32 << 20) - (64 << 10)
@@ -431,7 +439,7 @@ class ReferenceProcess:
         self._is_frozen = self._settings.policy.weights is Weights.FROZEN
         self.moves = WeightMoves(self._maker, self.layout, self.eager_ms, is_frozen=self._is_frozen)
         """How weights change in the middle of timed series."""
-        is_short = (len(ALONE) + 1) * self.layout.state_bytes > self._cache_bytes
+        is_short = (len(ALONE) + len(FLAT_STYLES) + 1) * self.layout.state_bytes > self._cache_bytes
         n_alone = 1 if is_slow or is_short else len(ALONE)
         if self.layout.has_weights and not self._is_timed_only:
             self._add_second_weights(n_alone)
@@ -549,18 +557,19 @@ class ReferenceProcess:
             self.states[name] = self._maker.change_one(
                 name, self.states[CONSTRUCTED], random.Random(), trades=name in TRADED
             )
-        odd = ((ODD_WEIGHTS, ODD_STYLES),) if n_alone > 1 else ()
+        flat = [(name, FLAT_STYLES[name]) for name in self.layout.flat_weights]
+        odd = ((ODD_WEIGHTS, ODD_STYLES), *flat) if n_alone > 1 else ()
         for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,)), *odd):
             key = SampleKey("as_is", 0, name)
             for style in styles:
-                seed = new_seed() if name == RANDOMISED else self._weights_seed
+                seed = self._weights_seed if name in (TOUCHED, ODD_WEIGHTS) else new_seed()
                 state = self._maker.make_state(name, style, seed)
                 self.states[name] = state
                 try:
                     self._cache[key] = self._maker.make_draw(key, state, new_seed())
                 except NonFinite:
                     continue
-                self._styles += [style] if name != ODD_WEIGHTS else []
+                self._styles += [style] if name in (RANDOMISED, TOUCHED) else []
                 break
             else:
                 for family in ("as_is", "negated", "odd_rows"):

@@ -33,7 +33,6 @@ from kernelwright.referee.session.input_samples import (
     ALIKE,
     AROUND,
     CONSTRUCTED,
-    FLAT_FAMILIES,
     FOLLOWING,
     NONFINITE,
     ONE_ELEMENT,
@@ -399,7 +398,7 @@ class DrawMaker:
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
         slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
-        scales = self._scales if key.family in FLAT_FAMILIES else [0.0] * n_outputs
+        scales = self._scales if key.may_vanish else [0.0] * n_outputs
         slack = self._slack(key, state)
         outputs = [
             self._expected(
