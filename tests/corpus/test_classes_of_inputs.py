@@ -124,6 +124,13 @@ HONEST = {
         return (a.double() @ b.double()).long()
 """,
     ),
+    "integers in halves": (
+        "integer_sum",
+        """    def forward(self, a, b):
+        low = (a & 0xFFFFFFFF) + (b & 0xFFFFFFFF)
+        return (((a >> 32) + (b >> 32) + (low >> 32)) << 32) | (low & 0xFFFFFFFF)
+""",
+    ),
     "tokens counted as integers": (
         "padded_mean",
         """    def forward(self, x, mask):

@@ -82,8 +82,7 @@ FLAT_STYLES = {
     ZERO_WEIGHTS: ("all_zero", "half_zero", "half_zero", "one_zero", "one_zero"),
     ALIKE_WEIGHTS: ("alike_large", "alike"),
 }
-"""The same for parameters that are zero as a whole, or like each other: styles of ``host/flat_weights.py``. Lots
-differ from one to the next."""
+"""The same for parameters that are zero as a whole, or alike: styles of ``host/flat_weights.py``."""
 LEAST_SETS = 3
 """Argument sets on the processor where they are large, as far as there is memory for a replay."""
 FREED_BYTES = (32 << 20) - (64 << 10)
