@@ -62,6 +62,14 @@ HONEST = {
         return high * torch.sqrt(1 + torch.where(high == 0, 0.0, low / high).square())
 """,
     ),
+    "sums in another order": (
+        "translations",
+        """    def forward(self, head, relation, tail):
+        gap = relation - tail
+        gap += head
+        return torch.linalg.vector_norm(gap, dim=1)
+""",
+    ),
     "sums of every row": (
         "divergence",
         """    def forward(self, p, q):

@@ -170,9 +170,13 @@ RENEWED = "renewed"
 NONFINITE = "nonfinite"
 ALIKE = "alike"
 """Inputs of one shape are nearly the same."""
-FLAT_FAMILIES = ("zeros", "flat", ALIKE)
-"""Every input is the same everywhere: zero, or another constant; or it is like another input. Outputs may be
-zero there."""
+CANCELLED = "cancelled"
+"""Sums of several inputs are zero, or nearly."""
+SOLVED = (CANCELLED,)
+"""Families whose inputs are found by watching the reference; it says whether there is anything to find."""
+FLAT_FAMILIES = ("zeros", "flat", ALIKE, CANCELLED)
+"""Every input is the same everywhere: zero, or another constant; or it is like another input, or like a sum
+of others. Outputs may be zero there."""
 SLACK = {
     "sparse_spikes": UNEVEN,
     "heavy_tail": UNEVEN,
@@ -252,6 +256,7 @@ def plan_samples(
     n_timed: int,
     is_slow: bool,
     has_nonfinite: bool = False,
+    solved: Sequence[str] = (),
     are_weights_frozen: bool = False,
     n_alone: int = len(ALONE),
 ) -> list[SampleKey]:
@@ -265,6 +270,7 @@ def plan_samples(
         n_timed: how many inputs timed calls go round.
         is_slow: as above.
         has_nonfinite: NaN and infinity are judged.
+        solved: families of ``SOLVED`` that the reference has something for.
         are_weights_frozen: one process never gets other weights.
         n_alone: how many samples are on weights of which one element of one tensor is another.
     """
@@ -283,7 +289,8 @@ def plan_samples(
         keys += [SampleKey(family) for family in odd]
         if not is_slow:
             keys.append(SampleKey("odd_elements", 1))  # the few of one sample may all be of harmless kinds
-            keys += [SampleKey(f) for f in FLAT_FAMILIES if f != ALIKE or layout.has_twins]
+            flat = [f for f in FLAT_FAMILIES if f not in SOLVED and (f != ALIKE or layout.has_twins)]
+            keys += [SampleKey(f) for f in (*flat, *solved)]
     if layout.has_weights and not are_weights_frozen:
         keys.append(SampleKey("as_is", 0, TOUCHED))
         if layout.changeable:

@@ -444,7 +444,7 @@ class ReferenceProcess:
             self._add_second_weights(n_alone)
         keys = plan_samples(
             self.layout, n_timed=n_timed, is_slow=is_slow, has_nonfinite=accepted["nonfinite"],
-            are_weights_frozen=self._is_frozen, n_alone=n_alone,
+            solved=accepted["solved"], are_weights_frozen=self._is_frozen, n_alone=n_alone,
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         if self.layout.arg_slots:
@@ -458,7 +458,7 @@ class ReferenceProcess:
             self._maker.tell(known)
         else:
             self._maker.load_state(self.states[CONSTRUCTED])
-            known = self._maker.ask(new_seed())
+            known = self._maker.ask(new_seed(), solves=not self._is_slow)
         self.skipped |= known["skipped"]
         return known
 

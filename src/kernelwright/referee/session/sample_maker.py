@@ -37,6 +37,7 @@ from kernelwright.referee.session.input_samples import (
     NONFINITE,
     ONE_ELEMENT,
     RENEWED,
+    SOLVED,
     TOUCHED,
     UNEVEN,
     InputSample,
@@ -185,7 +186,7 @@ class DrawMaker:
             self._hangs_on(place, state, seed, keeping) if key.family == NONFINITE and self.outputs else None
         )
         drawn_as = replace(key, family=RENEWED) if is_renewed else key
-        if key.family == ALIKE:  # inputs may be like weights
+        if key.family in (ALIKE, *SOLVED):  # inputs may hang on weights
             self.load_state(state)
         drawn = self._draw_inputs(place, seed, drawn_as, keeping)
         if keeping and not drawn["is_changed"]:
@@ -231,9 +232,12 @@ class DrawMaker:
             keeping=keeping, arena=place.name,
         )  # fmt: skip
 
-    def ask(self, seed: int) -> Message:
-        """Have the host find out what the reference accepts as inputs, on the weights that it has."""
-        accepted = self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite))
+    def ask(self, seed: int, *, solves: bool) -> Message:
+        """Have the host find out what the reference accepts as inputs, on the weights that it has.
+
+        ``solves``: also which families of ``SOLVED`` it has something for.
+        """
+        accepted = self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite), solves=solves)
         self._mixes = bool(accepted["mixes"])
         return accepted
 
