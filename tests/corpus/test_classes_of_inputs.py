@@ -70,6 +70,18 @@ HONEST = {
         return torch.linalg.vector_norm(gap, dim=1)
 """,
     ),
+    "other roundings beside the grid": (
+        "sampled_table",
+        """    def forward(self, table, places):
+        width = table.shape[1]
+        at = (places - 0.5 / width) * width
+        is_inside = (at >= 0) & (at <= width - 1)
+        first = torch.where(is_inside, at, 0.0).long()
+        second = (first + 1).clamp(max=width - 1)
+        between = torch.lerp(table[:, first], table[:, second], at - first)
+        return torch.where(is_inside, between, 0.0)
+""",
+    ),
     "sums of every row": (
         "divergence",
         """    def forward(self, p, q):

@@ -19,6 +19,7 @@ from kernelwright.referee.session.input_samples import (
     FLAT_WEIGHTS,
     NONFINITE,
     ODD_FAMILIES,
+    ON_GRID,
     InputSample,
     WeightState,
 )
@@ -225,7 +226,7 @@ class Verification:
         """Return the check that this sample stands for, given that the samples before it were right."""
         if draw.key.family == NONFINITE:
             return Check.NONFINITE
-        if draw.key.family in (*ODD_FAMILIES, *FLAT_FAMILIES):
+        if draw.key.family in (*ODD_FAMILIES, *FLAT_FAMILIES, ON_GRID):
             return Check.FAMILIES
         if draw.key.state in FLAT_WEIGHTS:
             return Check.WEIGHTS

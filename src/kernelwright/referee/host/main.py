@@ -26,6 +26,7 @@ from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
 from kernelwright.referee.host.mixing import MixingTrace
 from kernelwright.referee.host.odd_rows import Keeping, kept
+from kernelwright.referee.host.on_grid import solve_on_grid
 from kernelwright.referee.host.open_order import OrderTrace
 from kernelwright.referee.host.peers.make import make_peer
 from kernelwright.referee.host.weight_draws import change_state
@@ -41,7 +42,7 @@ CHANGE_SEED = 0x2545F491
 """XORed to the seed for changes of a sample, so that changes and values use different random streams."""
 
 ACCEPTED = TypeAdapter(AcceptedInputs)
-SOLVERS = {"cancelled": solve_cancelled}
+SOLVERS = {"cancelled": solve_cancelled, "on_grid": solve_on_grid}
 """Family -> what finds its inputs by watching the reference."""
 
 EAGER_TF32 = "eager_tf32"
@@ -277,13 +278,13 @@ class Host(Runner):
     def nudge_inputs(self, message: Message) -> Message:
         """Move the inputs that an arena holds by a unit in the last place, or by up to ``ulps`` of them.
 
-        With negative ``ulps`` they move the other way. Values that the reference treats apart stay. Equal
+        With -1 for ``way`` they move the other way. Values that the reference treats apart stay. Equal
         values stay equal, unless the reference leaves it open which of them comes first. Answers with the
         largest such unit, relative to a value.
         """
         generator = torch.Generator().manual_seed(message["seed"])
         arena = self.arenas[message["arena"]]
-        ulps = message["ulps"]
+        ulps, way = message["ulps"], message["way"]
         is_open = self._leaves_order_open
         unit = 0.0
         for i, slot in enumerate(slots_in(self._args_layout)):
@@ -293,11 +294,11 @@ class Host(Runner):
             unit = max(unit, torch.finfo(target.dtype).eps)
             special = [(value, target == value) for value in self._accepted.special.get(i, ())]
             if is_open:
-                shift(target, ulps or 1.0, generator)
+                shift(target, way * (ulps or 1.0), generator)
             elif not ulps:
-                nudge(target, generator)
+                nudge(target, generator, way)
             else:
-                shift_alike(target, ulps, message["seed"])
+                shift_alike(target, way * ulps, message["seed"])
             for value, where in special:
                 target[where] = value
         return {"is_open": is_open, "unit": unit}

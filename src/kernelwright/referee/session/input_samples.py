@@ -172,7 +172,9 @@ ALIKE = "alike"
 """Inputs of one shape are nearly the same."""
 CANCELLED = "cancelled"
 """Sums of several inputs are zero, or nearly."""
-SOLVED = (CANCELLED,)
+ON_GRID = "on_grid"
+"""What is rounded is an integer already, on some elements."""
+SOLVED = (CANCELLED, ON_GRID)
 """Families whose inputs are found by watching the reference; it says whether there is anything to find."""
 FLAT_FAMILIES = ("zeros", "flat", ALIKE, CANCELLED)
 """Every input is the same everywhere: zero, or another constant; or it is like another input, or like a sum
@@ -183,6 +185,7 @@ SLACK = {
     "coarse": EQUAL_TERMS,
     NONFINITE: BY_ROW,
     "sorted": BY_ROW,
+    ON_GRID: BY_ROW,
     **dict.fromkeys((*ODD_FAMILIES, *FLAT_FAMILIES), BY_ROW),
 }
 

@@ -35,6 +35,7 @@ from kernelwright.referee.session.input_samples import (
     CONSTRUCTED,
     FOLLOWING,
     NONFINITE,
+    ON_GRID,
     ONE_ELEMENT,
     RENEWED,
     SOLVED,
@@ -316,8 +317,8 @@ class DrawMaker:
         for turn in range(N_OPEN):
             seed = new_seed()
             is_open = self._see_nudged(draw, changed, seed, units if is_exact else 0.0)
-            if is_exact:
-                self._see_nudged(draw, changed, seed, -units)
+            if is_exact or draw.key.family == ON_GRID:  # one of both ways leads over an edge
+                self._see_nudged(draw, changed, seed, units if is_exact else 0.0, way=-1)
             if not is_open and turn + 1 == N_NUDGES:
                 break
         if not is_exact:
@@ -341,24 +342,27 @@ class DrawMaker:
         finally:
             self._host.forget(name)
 
-    def _see_nudged(self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float) -> bool:
+    def _see_nudged(
+        self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float, *, way: int = 1
+    ) -> bool:
         """Show what is expected how the oracle moves with the inputs; exact dtypes where ``ulps`` is not 0.
 
         What decides about these may be lost in float32 arithmetic, so they see the reference's move too, and
-        an oracle whose results are moved as roundings would move them.
+        an oracle whose results are moved as roundings would move them. With -1 for ``way`` inputs move the
+        other way.
         Returns whether the order of equal values is open.
         """
         name = next(self._names)
         inputs = SharedMemory(self._layout.args_bytes)
         inputs.copy_from(draw.inputs)
-        nudged = self._host.call("nudge_inputs", {name: inputs}, seed=seed, ulps=ulps, arena=name)
+        nudged = self._host.call("nudge_inputs", {name: inputs}, seed=seed, ulps=ulps, way=way, arena=name)
         self._host.bind(name, self._layout.args)
         try:
             if ulps:
                 self.load_state(draw.state)
                 self._host.make_calls([name])
                 self._host.write_output("results", self.output_slots)
-            slots = self._run_oracle(draw.state, name, changed, rounding=abs(ulps) * ULP["float32"])
+            slots = self._run_oracle(draw.state, name, changed, rounding=ulps * ULP["float32"])
         except TaskError:  # moved out of a range that the reference checks
             return bool(nudged["is_open"])
         finally:
