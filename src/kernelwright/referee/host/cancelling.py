@@ -56,7 +56,7 @@ class Cancelling(Watching):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = func.overloadpacket.__name__.rstrip("_"), kwargs or {}
         if name in SIGNS and len(args) > 1 and all(isinstance(x, torch.Tensor) for x in args[:2]):
-            self._cancel(*args[:2], SIGNS[name] * kwargs.get("alpha", 1))
+            self._cancel(args[0], args[1], SIGNS[name] * kwargs.get("alpha", 1))
         result = func(*args, **kwargs)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         if sources := frozenset[int]().union(*map(self._known, given)):
@@ -81,7 +81,8 @@ class Cancelling(Watching):
         others = self._known(rest)
         if at is None or not others or at in others:
             return False
-        if torch.broadcast_shapes(term.shape, rest.shape) != term.shape:
+        places = zip(reversed(rest.shape), reversed(term.shape), strict=False)
+        if rest.ndim > term.ndim or any(n not in (1, size) for n, size in places):
             return False
         return all(step or size < 2 for step, size in zip(term.stride(), term.shape, strict=True))
 

@@ -26,7 +26,7 @@ class Roundings(TorchFunctionMode):
     """Keeps what a call rounds, with the graph that leads there."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's mode has no types
+        super().__init__()
         self.rounded: list[torch.Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -42,7 +42,8 @@ def _rounded_by(name: str, args: Any, kwargs: Any) -> torch.Tensor | None:
     if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_floating_point():
         return None
     if name in DIVIDE or (name in ("div", "divide") and kwargs.get("rounding_mode")):
-        return args[0] / args[1]
+        quotient: torch.Tensor = args[0] / args[1]
+        return quotient
     types = [x for x in (*args[1:], *kwargs.values()) if isinstance(x, torch.dtype)]
     is_cast = name in CAST_BY_TYPE and any(
         not of.is_floating_point and not of.is_complex and of is not torch.bool for of in types
