@@ -62,6 +62,26 @@ HONEST = {
         return high * torch.sqrt(1 + torch.where(high == 0, 0.0, low / high).square())
 """,
     ),
+    "sums in another order": (
+        "translations",
+        """    def forward(self, head, relation, tail):
+        gap = relation - tail
+        gap += head
+        return torch.linalg.vector_norm(gap, dim=1)
+""",
+    ),
+    "other roundings beside the grid": (
+        "sampled_table",
+        """    def forward(self, table, places):
+        width = table.shape[1]
+        at = (places - 0.5 / width) * width
+        is_inside = (at >= 0) & (at <= width - 1)
+        first = torch.where(is_inside, at, 0.0).long()
+        second = (first + 1).clamp(max=width - 1)
+        between = torch.lerp(table[:, first], table[:, second], at - first)
+        return torch.where(is_inside, between, 0.0)
+""",
+    ),
     "sums of every row": (
         "divergence",
         """    def forward(self, p, q):
@@ -136,6 +156,13 @@ HONEST = {
         return (a.double() @ b.double()).long()
 """,
     ),
+    "integers in halves": (
+        "integer_sum",
+        """    def forward(self, a, b):
+        low = (a & 0xFFFFFFFF) + (b & 0xFFFFFFFF)
+        return (((a >> 32) + (b >> 32) + (low >> 32)) << 32) | (low & 0xFFFFFFFF)
+""",
+    ),
     "tokens counted as integers": (
         "padded_mean",
         """    def forward(self, x, mask):
@@ -165,6 +192,29 @@ HONEST = {
     def forward(self, x):
         spectrum = torch.fft.rfft(x.transpose(1, 2)) * self.filter
         return torch.fft.irfft(spectrum, n=x.shape[1]).transpose(1, 2).contiguous()
+""",
+    ),
+    "weights of zero are rounded, too": (
+        "quantised_weights",
+        """    def __init__(self, k):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(k, k))
+
+    def forward(self, x):
+        scale = torch.clamp(torch.maximum(self.weight.amax(), -self.weight.amin()), min=1e-8) / 127
+        return (x @ torch.round(self.weight / scale).t()) * scale
+""",
+    ),
+    "differences before squares": (
+        "weight_gap",
+        """    def __init__(self, k):
+        super().__init__()
+        self.student = nn.Parameter(torch.randn(k))
+        self.teacher = nn.Parameter(torch.randn(k))
+
+    def forward(self, x):
+        gap = self.teacher - self.student
+        return x * torch.sqrt(gap.dot(gap))
 """,
     ),
     "both products in every call": (

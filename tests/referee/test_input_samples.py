@@ -12,6 +12,7 @@ from kernelwright.referee.checks.tolerance import decode
 from kernelwright.referee.session.input_samples import (
     ACROSS,
     CHANGEABLE,
+    FLAT_WEIGHTS,
     ODD_FAMILIES,
     TRADED,
     SampleKey,
@@ -130,6 +131,25 @@ def test_inputs_are_alike_where_they_can_agree(first: Any, second: Any, are_alik
     assert two.has_twins is are_alike and not replace(two, arg_slots=slots[:1]).has_twins
     planned = [key.family for key in plan_samples(two, n_timed=2, is_slow=False)]
     assert ("alike" in planned) is are_alike
+
+
+def weights_of(*slots: Any) -> SampleLayout:
+    state = {f"w{i}": slot for i, slot in enumerate(slots)}
+    return replace(layout(has_weights=False), state=state, parameters=frozenset(state))
+
+
+def test_parameters_are_zero_in_one_sample_and_alike_where_two_have_one_form() -> None:
+    square = {"dtype": "float32", "shape": [4, 4], "offset": 0}
+    for other, flat in (
+        ({**square, "offset": 64}, ["zero", "alike"]),
+        (square, ["zero"]),  # tied
+        ({**square, "offset": 64, "shape": [4]}, ["zero"]),
+        ({**square, "offset": 64, "dtype": "int64"}, ["zero"]),
+    ):
+        planned = plan_samples(weights_of(square, other), n_timed=2, is_slow=False)
+        assert [key.state for key in planned if key.state in FLAT_WEIGHTS] == flat
+        assert all(key.may_vanish and key.slack.is_by_row for key in planned if key.state in flat)
+    assert "zero" not in {key.state for key in plan_samples(weights_of(square), n_timed=2, is_slow=True)}
 
 
 def test_rows_along_another_axis_are_odd_where_there_are_more_than_two() -> None:

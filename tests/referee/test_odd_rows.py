@@ -26,6 +26,7 @@ from kernelwright.referee.host.redrawn import (
     EMPTY,
     EQUAL,
     FULL,
+    LEAST_BITS,
     PADDED,
     RANDOM,
     SHIFTED,
@@ -566,6 +567,31 @@ def test_integers_leave_their_range_only_where_they_are_numbers(
     moved = [x.clone()]
     change_sample(moved, "odd_elements", 0, Keeping.NOTHING, generator(), accepted)
     assert (int(moved[0].abs().max()) > 100) is is_wide
+
+
+@pytest.mark.parametrize(
+    ("reference", "dtype", "bits"),
+    [
+        (lambda a, b, w: a + b, torch.int64, 62),
+        (lambda a, b, w: (a + b + a).clamp(min=0), torch.int64, 61),
+        (lambda a, b, w: a - 2 * b, torch.int64, 52),  # products and sums stay exact in float64
+        (lambda a, b, w: a * b, torch.int64, 26),
+        (lambda a, b, w: a @ b.t(), torch.int64, 25),
+        (lambda a, b, w: (a + b).sum(), torch.int64, 47),
+        (lambda a, b, w: a.int() + b.int(), torch.int64, 30),
+        (lambda a, b, w: a * b, torch.int32, 15),
+        (lambda a, b, w: a * w, torch.int64, 62),
+        (lambda a, b, w: (a * w).sin(), torch.int64, 17),  # float32 knows no phase beyond
+    ],
+)
+def test_integers_get_as_many_bits_as_are_exact(reference: object, dtype: torch.dtype, bits: int) -> None:
+    a, b = (torch.randint(-9, 9, (8, 8), dtype=dtype) for _ in range(2))
+    accepted = ask(reference, a, b, torch.randn(8, 8))
+    assert abs(accepted.bits - bits) <= 2
+    for variant, least in ((0, accepted.bits - 2), (1, LEAST_BITS - 2)):
+        moved = [a.clone(), b.clone(), torch.randn(8, 8)]
+        change_sample(moved, "odd_elements", variant, Keeping.NOTHING, generator(), accepted)
+        assert int(moved[0].abs().max()) > 1 << min(least, torch.iinfo(dtype).bits - 3)
 
 
 @given(dtype=st.sampled_from([torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]))

@@ -16,8 +16,10 @@ from kernelwright.referee.session.candidate_process import CandidateProcess, Fai
 from kernelwright.referee.session.input_samples import (
     CONSTRUCTED,
     FLAT_FAMILIES,
+    FLAT_WEIGHTS,
     NONFINITE,
     ODD_FAMILIES,
+    ON_GRID,
     InputSample,
     WeightState,
 )
@@ -224,8 +226,10 @@ class Verification:
         """Return the check that this sample stands for, given that the samples before it were right."""
         if draw.key.family == NONFINITE:
             return Check.NONFINITE
-        if draw.key.family in (*ODD_FAMILIES, *FLAT_FAMILIES):
+        if draw.key.family in (*ODD_FAMILIES, *FLAT_FAMILIES, ON_GRID):
             return Check.FAMILIES
+        if draw.key.state in FLAT_WEIGHTS:
+            return Check.WEIGHTS
         if distance.reference_error < distance.error < NEARLY:
             return Check.PRECISION
         if draw.key.family != "as_is":

@@ -4,6 +4,7 @@ All of it happens once, when a task is admitted. A reference that is slow is ask
 asked is not tried later.
 """
 
+import bisect
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from kernelwright.referee.host.change import (
     redraw,
     renew,
 )
+from kernelwright.referee.host.exactness import Exactness
 from kernelwright.referee.host.odd_rows import (
     EXPONENTS,
     KINDS,
@@ -40,6 +42,8 @@ from kernelwright.referee.host.redrawn import (
     EMPTY,
     EQUAL,
     FULL,
+    LEAST_BITS,
+    MOST_BITS,
     PADDED,
     RANDOM,
     SHIFTED,
@@ -48,6 +52,7 @@ from kernelwright.referee.host.redrawn import (
     TRADED,
     UNEVEN,
     WIDE,
+    WIDEST,
     are_in_a_row,
     is_integer,
     is_mask,
@@ -162,11 +167,12 @@ class Asking:
         redrawn = {i: self._find_styles(i, trace) for i in self._others()}
         special = self._find_special(trace.found)
         tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite, trace))}
+        numbers = [i for i, styles in redrawn.items() if WIDE in styles]
         return AcceptedInputs(
             odd=odd, redrawn=redrawn, may_repeat=frozenset(redrawn) - trace.overwritten, special=special,
             special_rows=frozenset(i for i in special if self._takes_special_rows(i, special[i])),
             nonfinite=tried, steady=frozenset(steady), ordered=frozenset(trace.ordered),
-            swapped=frozenset(i for i, swaps in steady.items() if swaps),
+            swapped=frozenset(i for i, swaps in steady.items() if swaps), bits=self._find_bits(numbers),
             skipped={", ".join(names): why for why, names in self._skipped.items()},
         )  # fmt: skip
 
@@ -314,6 +320,28 @@ class Asking:
         change = partial(redraw, style=style, generator=self._generator, may_repeat=may_repeat, is_whole=True)
         outputs = self._ask.run(self._changed(i, change))
         return outputs is not None and self._base is not None and _are_alike(outputs, self._base)
+
+    def _find_bits(self, numbers: Sequence[int]) -> int:
+        """Return how many bits integers may have so that all that the reference makes of them is exact."""
+        if not any(self._values[i].dtype in WIDEST for i in numbers):
+            return 0
+        bits = range(LEAST_BITS, MOST_BITS + 1)
+        refused = bisect.bisect(bits, False, key=lambda n: not self._is_exact(numbers, n))
+        return bits[refused - 1] if refused else 0
+
+    def _is_exact(self, numbers: Sequence[int], bits: int) -> bool:
+        """Tell whether the reference is exact where integers have so many bits, and as ordinary otherwise."""
+        if not self._has_time():
+            return False
+        with one_thread():
+            copies = [x.clone() for x in self._values]
+            for i in numbers:
+                redraw(copies[i], WIDE, self._generator, may_repeat=True, bits=bits)
+        with Exactness() as exactness:
+            outputs = self._ask.run_told(copies, lambda given: None)
+        if outputs is None or not exactness.is_exact or not _are_alike(outputs, self._base or ()):
+            return False
+        return self._is_accurate(copies)
 
     def _find_steady(self, trace: "_Trace") -> dict[int, bool]:
         """Return the inputs that are the same in another draw and may be others -> whether two elements swap.

@@ -13,6 +13,7 @@ from kernelwright.referee.host.redrawn import (
     EQUAL,
     FULL,
     FULL_SHARE,
+    LEAST_BITS,
     PADDED,
     RANDOM,
     SHIFTED,
@@ -81,6 +82,8 @@ class AcceptedInputs:
     """Masks and integers that may be redrawn -> styles of ``host/redrawn.py`` in which they may be."""
     may_repeat: frozenset[int] = frozenset()
     """Integers that are all different and may become equal."""
+    bits: int = 0
+    """How many bits integers may have, all inputs together, that leave their range; 0: nothing is known."""
     special: Mapping[int, Sequence[float]] = field(default_factory=dict)
     """Values that the reference treats apart: ``ignore_index`` and its like, and what lies beyond bounds."""
     special_rows: frozenset[int] = frozenset()
@@ -128,7 +131,9 @@ def change_sample(
         for i in accepted.steady:
             renew(inputs[i], generator, swaps=i in accepted.swapped)
         return
-    n_floats = 0
+    n_floats, bits = 0, accepted.bits
+    if bits and variant:
+        bits = int(torch.randint(LEAST_BITS, bits + 1, (1,), generator=generator))
     for i, x in enumerate(inputs):
         if x.is_floating_point():
             _change_floats(x, i, family, variant, n_floats, keeping, generator, accepted)
@@ -136,7 +141,7 @@ def change_sample(
         style = _style(family, variant, accepted.redrawn.get(i, frozenset()), generator)
         if style is not None and keeping < Keeping.SIZE:
             is_whole = family in FLAT
-            redraw(x, style, generator, may_repeat=i in accepted.may_repeat, is_whole=is_whole)
+            redraw(x, style, generator, may_repeat=i in accepted.may_repeat, is_whole=is_whole, bits=bits)
         if family in LABELLED and i in accepted.special and keeping < Keeping.RANGE:
             put_special(x, accepted.special[i], generator, in_rows=i in accepted.special_rows)
 
@@ -273,16 +278,17 @@ def may_renew(x: torch.Tensor) -> bool:
 
 
 def redraw(
-    x: torch.Tensor, style: int, generator: torch.Generator, *, may_repeat: bool, is_whole: bool = False
-) -> None:
+    x: torch.Tensor, style: int, generator: torch.Generator, *, may_repeat: bool, is_whole: bool = False,
+    bits: int = 0,
+) -> None:  # fmt: skip
     """Redraw a mask or integers in place, in a style of ``host/redrawn.py``.
 
-    ``is_whole``: in all rows, and as far as integers are ever shifted.
+    ``is_whole``: in all rows, and as far as integers are ever shifted. ``bits``: of those beyond their range.
     """
     if x.is_floating_point() or is_mask(x):
         redraw_mask(x, style, generator, share=1.0 if is_whole else FULL_SHARE)
     elif not x.is_complex():
-        redraw_integers(x, generator, style, may_repeat=may_repeat, is_farthest=is_whole)
+        redraw_integers(x, generator, style, may_repeat=may_repeat, is_farthest=is_whole, bits=bits)
 
 
 def put_nonfinite(x: torch.Tensor, values: Sequence[float], generator: torch.Generator) -> None:

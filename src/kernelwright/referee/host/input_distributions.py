@@ -57,10 +57,10 @@ def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.G
         x.fill_(_level(generator) if family == "flat" else 0.0)
 
 
-def nudge(x: torch.Tensor, generator: torch.Generator) -> None:
-    """Move every element by a unit in its last place, up or down at random."""
+def nudge(x: torch.Tensor, generator: torch.Generator, way: int = 1) -> None:
+    """Move every element by a unit in its last place, up or down at random; with -1 the other way."""
     signs = torch.randint(2, x.shape, generator=generator, dtype=torch.int8) * 2 - 1
-    x.mul_(1 + signs.to(x.dtype) * torch.finfo(x.dtype).eps)
+    x.mul_(1 + way * signs.to(x.dtype) * torch.finfo(x.dtype).eps)
 
 
 def shift(x: torch.Tensor, ulps: float, generator: torch.Generator) -> None:

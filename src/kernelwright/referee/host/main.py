@@ -19,11 +19,14 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
+from kernelwright.referee.host.cancelling import solve_cancelled
 from kernelwright.referee.host.change import ALIKE, AcceptedInputs, as_float, change_sample, one_thread
+from kernelwright.referee.host.flat_weights import FLAT
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
 from kernelwright.referee.host.mixing import MixingTrace
-from kernelwright.referee.host.odd_rows import Keeping
+from kernelwright.referee.host.odd_rows import Keeping, kept
+from kernelwright.referee.host.on_grid import solve_on_grid
 from kernelwright.referee.host.open_order import OrderTrace
 from kernelwright.referee.host.peers.make import make_peer
 from kernelwright.referee.host.weight_draws import change_state
@@ -39,6 +42,8 @@ CHANGE_SEED = 0x2545F491
 """XORed to the seed for changes of a sample, so that changes and values use different random streams."""
 
 ACCEPTED = TypeAdapter(AcceptedInputs)
+SOLVERS = {"cancelled": solve_cancelled, "on_grid": solve_on_grid}
+"""Family -> what finds its inputs by watching the reference."""
 
 EAGER_TF32 = "eager_tf32"
 COMPILE_MODES = {"torch_compile": None, "torch_compile_max_autotune": "max-autotune"}
@@ -136,42 +141,26 @@ class Host(Runner):
         """Find out what the reference accepts as inputs, on the weights that are loaded.
 
         Answers with what is not tried, and why; with ``nonfinite: True`` where NaN and infinity are; with
-        ``mixes: True`` where images are convolved; with everything for another host of the same reference
-        (``tell``).
+        ``mixes: True`` where images are convolved; with the families of ``SOLVERS`` that it has something
+        for; with everything for another host of the same reference (``tell``).
         """
         values, found = self._draw(message["seed"])
         drawn = [compact(x).contiguous().clone() for x in found]
-        buffers = dict(self._model.named_buffers())
-        before = {name: buffer.clone() for name, buffer in buffers.items()}
-
-        def call(
-            model: Callable[..., Any], tensors: Values, tell: Callable[[Values], None] = lambda given: None
-        ) -> Values | None:
-            given = [self._like(x, new) for x, new in zip(found, tensors, strict=True)]
-            args = with_tensors(values, iter(given))
-            tell(given)
-            try:
-                result = model(*args)
-            except Exception:  # the user's reference, on inputs that it may refuse
-                return None
-            finally:
-                for name, buffer in buffers.items():
-                    buffer.copy_(before[name])
-            outputs = result if isinstance(result, list | tuple) else [result]
-            return [x.detach().cpu() for x in outputs] if all(map(torch.is_tensor, outputs)) else None
+        call = functools.partial(self._call, values, found)
+        generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
 
         def finite(outputs: Values | None) -> Values | None:
             is_finite = outputs is not None and all(bool(torch.isfinite(x).all()) for x in outputs)
             return outputs if is_finite else None
 
         def double(tensors: Values) -> Values | None:
-            return finite(call(lambda *args: self._in_double(list(args))[1], tensors))
+            return finite(call(tensors, lambda *args: self._in_double(list(args))[1]))
 
         asking = Asking(
             Questions(
-                run=lambda tensors: finite(call(self._model, tensors)),
-                run_raw=lambda tensors: call(self._model, tensors),
-                run_told=lambda tensors, tell: call(self._model, tensors, tell),
+                run=lambda tensors: finite(call(tensors)),
+                run_raw=call,
+                run_told=lambda tensors, tell: call(tensors, tell=tell),
                 run_double=double,
                 values=drawn,
                 seed=message["seed"] ^ CHANGE_SEED,
@@ -181,12 +170,17 @@ class Host(Runner):
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
         with MixingTrace() as trace:
-            call(self._model, drawn)
+            call(drawn)
         self.placement.release()
         return {
             "mixes": trace.mixes,
             "skipped": dict(self._accepted.skipped),
             "nonfinite": bool(self._accepted.nonfinite),
+            "solved": [
+                family
+                for family in SOLVERS
+                if message["solves"] and self._solve(family, values, found, drawn, generator)
+            ],
             "accepted": ACCEPTED.dump_python(self._accepted, mode="json"),
         }
 
@@ -194,6 +188,40 @@ class Host(Runner):
         """Take over what another host of this reference has found out."""
         self._accepted = ACCEPTED.validate_python(message["accepted"])
         return {}
+
+    def _call(
+        self, values: list[Any], found: Values, tensors: Values, model: Callable[..., Any] | None = None,
+        tell: Callable[[Values], None] = lambda given: None,
+    ) -> Values | None:  # fmt: skip
+        """Call the reference, or another ``model``, on tensors in the places of those found in the values.
+
+        Buffers are as before afterwards. Returns None where it refuses them; ``tell`` is told the very
+        tensors that it is called with.
+        """
+        given = [self._like(x, new) for x, new in zip(found, tensors, strict=True)]
+        buffers = dict(self._model.named_buffers())
+        before = {name: buffer.clone() for name, buffer in buffers.items()}
+        tell(given)
+        try:
+            result = (model or self._model)(*with_tensors(values, iter(given)))
+        except Exception:  # the user's reference, on inputs that it may refuse
+            return None
+        finally:
+            for name, buffer in buffers.items():
+                buffer.copy_(before[name])
+        outputs = result if isinstance(result, list | tuple) else [result]
+        return [x.detach().cpu() for x in outputs] if all(map(torch.is_tensor, outputs)) else None
+
+    def _solve(
+        self, family: str, values: list[Any], found: Values, tensors: Values, generator: torch.Generator
+    ) -> Values | None:
+        """Return the inputs of a family that the reference has something for; None where it has nothing."""
+
+        def run_told(tensors: Values, tell: Callable[[Values], None]) -> None:
+            self._call(values, found, tensors, tell=tell)
+
+        solved = SOLVERS[family](run_told, tensors, generator)
+        return None if solved is None else [compact(x).detach().cpu() for x in solved]
 
     @property
     def _model(self) -> nn.Module:
@@ -221,23 +249,22 @@ class Host(Runner):
         ``keeping`` says what float inputs must keep of their values as drawn. Answers whether anything was
         changed.
         """
-        _, found = self._draw(message["seed"])
+        values, found = self._draw(message["seed"])
         generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
         arena = self.arenas[message["arena"]]
         targets = [compact(arena.tensor(slot)) for slot in slots_in(self._args_layout)]
         for target, value in zip(targets, found, strict=True):
             target.copy_(compact(value))
-        keeping = Keeping(message["keeping"])
-        with one_thread():
-            change_sample(
-                [as_float(x) for x in targets],
-                message["family"],
-                message["variant"],
-                keeping,
-                generator,
-                self._accepted,
-                self._codes() if message["family"] == ALIKE else (),
-            )
+        family, keeping = message["family"], Keeping(message["keeping"])
+        if family in SOLVERS:
+            solved = self._solve(family, values, found, targets, generator)
+            for x, new in zip(targets, solved or (), strict=bool(solved)):
+                as_float(x).copy_(kept(as_float(new), keeping, as_float(x.clone())))
+        else:
+            codes = self._codes() if family == ALIKE else ()
+            numbers = [as_float(x) for x in targets]
+            with one_thread():
+                change_sample(numbers, family, message["variant"], keeping, generator, self._accepted, codes)
         is_changed = any(
             not torch.equal(target, compact(value).cpu())
             for target, value in zip(targets, found, strict=True)
@@ -251,13 +278,13 @@ class Host(Runner):
     def nudge_inputs(self, message: Message) -> Message:
         """Move the inputs that an arena holds by a unit in the last place, or by up to ``ulps`` of them.
 
-        With negative ``ulps`` they move the other way. Values that the reference treats apart stay. Equal
+        With -1 for ``way`` they move the other way. Values that the reference treats apart stay. Equal
         values stay equal, unless the reference leaves it open which of them comes first. Answers with the
         largest such unit, relative to a value.
         """
         generator = torch.Generator().manual_seed(message["seed"])
         arena = self.arenas[message["arena"]]
-        ulps = message["ulps"]
+        ulps, way = message["ulps"], message["way"]
         is_open = self._leaves_order_open
         unit = 0.0
         for i, slot in enumerate(slots_in(self._args_layout)):
@@ -267,11 +294,11 @@ class Host(Runner):
             unit = max(unit, torch.finfo(target.dtype).eps)
             special = [(value, target == value) for value in self._accepted.special.get(i, ())]
             if is_open:
-                shift(target, ulps or 1.0, generator)
+                shift(target, way * (ulps or 1.0), generator)
             elif not ulps:
-                nudge(target, generator)
+                nudge(target, generator, way)
             else:
-                shift_alike(target, ulps, message["seed"])
+                shift_alike(target, way * ulps, message["seed"])
             for value, where in special:
                 target[where] = value
         return {"is_open": is_open, "unit": unit}
@@ -295,12 +322,19 @@ class Host(Runner):
         arena = self.arenas[message["arena"]]
         own = model.state_dict()
         parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        style = message["style"]
+        found: list[torch.Tensor] = []
         for name, slot in message["slots"].items():
             target = arena.tensor(slot)
             target.copy_(own[name])
             numbers = as_float(target)
-            if message["style"] != "constructed" and numbers.is_floating_point():
-                change_state(numbers, name in parameters, message["style"], generator)
+            if not numbers.is_floating_point():
+                continue
+            found += [numbers] if name in parameters else []
+            if style not in (*FLAT, "constructed"):
+                change_state(numbers, name in parameters, style, generator)
+        if style in FLAT:
+            FLAT[style](found, generator)
         return {}
 
     def oracle(self, message: Message) -> Message:

@@ -30,7 +30,10 @@ SHIFTED, SHUFFLED, SWAPPED = 7, 8, 10
 """Of integers in a row without a gap, such as positions: all larger by one number; in another order; two of
 them in each other's place."""
 WIDEST = {torch.int64: 1 << 15, torch.int32: 1 << 11, torch.int16: 1 << 11}
-"""Largest size of ``WIDE`` integers: their products stay below what the type holds. Bytes take any value."""
+"""Size of ``WIDE`` integers of which nothing more is known: sums of their products stay below what the type
+holds. Bytes take any value."""
+LEAST_BITS, MOST_BITS = 12, 62
+"""Between how many bits ``WIDE`` integers may have where that is looked for."""
 
 
 def is_mask(x: torch.Tensor) -> bool:
@@ -108,7 +111,7 @@ def redraw_mask(
 
 def redraw_integers(
     x: torch.Tensor, generator: torch.Generator, style: int = RANDOM, *, may_repeat: bool = False,
-    is_farthest: bool = False,
+    is_farthest: bool = False, bits: int = 0,
 ) -> None:  # fmt: skip
     """Redraw integers in place within their range.
 
@@ -119,12 +122,12 @@ def redraw_integers(
     The same holds for rows along the last axis that are sorted or without repetitions, one and all; of these
     an end stays that all of them have in common. All this does not hold for ``WIDE``, ``SHIFTED``,
     ``SHUFFLED``, ``SWAPPED`` and ``TRADED``. With ``is_farthest`` they are shifted as far as they ever are:
-    who accepts that accepts less.
+    who accepts that accepts less. ``bits``: how many ``WIDE`` ones may have, as far as their type has them.
     """
     if x.numel() == 0:
         return
     if style in (WIDE, SHIFTED, SHUFFLED, SWAPPED, TRADED):
-        return _redraw_freely(x, style, generator, is_farthest=is_farthest)
+        return _redraw_freely(x, style, generator, is_farthest=is_farthest, bits=bits)
     rows, is_sorted, is_distinct = _ordered_rows(x)
     low, high = int(rows.min()), int(rows.max())
     repeats = may_repeat and style >= UNEVEN
@@ -184,7 +187,9 @@ def are_in_a_row(x: torch.Tensor) -> bool:
     return x.numel() > 1 and bool((x.reshape(-1).diff() == 1).all())
 
 
-def _redraw_freely(x: torch.Tensor, style: int, generator: torch.Generator, *, is_farthest: bool) -> None:
+def _redraw_freely(
+    x: torch.Tensor, style: int, generator: torch.Generator, *, is_farthest: bool, bits: int
+) -> None:
     if style == SHIFTED:
         by = int(torch.randint(1, x.numel() + 1, (1,), generator=generator))
         x.add_(x.numel() if is_farthest else by)
@@ -199,6 +204,7 @@ def _redraw_freely(x: torch.Tensor, style: int, generator: torch.Generator, *, i
     else:
         of = torch.iinfo(x.dtype)
         most = WIDEST.get(x.dtype, of.max)
+        most = max(most, min((1 << bits) - 1, of.max >> 1))
         x.copy_(torch.randint(max(-most, of.min), most + 1, x.shape, generator=generator))
 
 

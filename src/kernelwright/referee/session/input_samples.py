@@ -90,9 +90,21 @@ class SampleLayout:
         )
 
     @property
+    def has_weight_twins(self) -> bool:
+        """True when two parameters have one form and memory of their own, so that they can be alike."""
+        floats = [slot for slot in self.parameter_slots if is_float(slot["dtype"])]
+        forms = {(slot["dtype"], tuple(slot["shape"]), slot.get("offset")) for slot in floats}
+        return len({form[:2] for form in forms}) < len(forms)
+
+    @property
     def has_weights(self) -> bool:
         """True when a second weight sample changes anything."""
         return any(is_float(slot["dtype"]) for slot in self.state.values())
+
+    @property
+    def flat_weights(self) -> list[str]:
+        """Return which of ``FLAT_WEIGHTS`` change anything."""
+        return [ZERO_WEIGHTS] * bool(self.parameters) + [ALIKE_WEIGHTS] * self.has_weight_twins
 
     @property
     def changeable(self) -> list[Slot]:
@@ -161,15 +173,22 @@ RENEWED = "renewed"
 NONFINITE = "nonfinite"
 ALIKE = "alike"
 """Inputs of one shape are nearly the same."""
-FLAT_FAMILIES = ("zeros", "flat", ALIKE)
-"""Every input is the same everywhere: zero, or another constant; or it is like another input. Outputs may be
-zero there."""
+CANCELLED = "cancelled"
+"""Sums of several inputs are zero, or nearly."""
+ON_GRID = "on_grid"
+"""What is rounded is an integer already, on some elements."""
+SOLVED = (CANCELLED, ON_GRID)
+"""Families whose inputs are found by watching the reference; it says whether there is anything to find."""
+FLAT_FAMILIES = ("zeros", "flat", ALIKE, CANCELLED)
+"""Every input is the same everywhere: zero, or another constant; or it is like another input, or like a sum
+of others. Outputs may be zero there."""
 SLACK = {
     "sparse_spikes": UNEVEN,
     "heavy_tail": UNEVEN,
     "coarse": EQUAL_TERMS,
     NONFINITE: BY_ROW,
     "sorted": BY_ROW,
+    ON_GRID: BY_ROW,
     **dict.fromkeys((*ODD_FAMILIES, *FLAT_FAMILIES), BY_ROW),
 }
 
@@ -180,6 +199,8 @@ of one evaluation only."""
 ODD_WEIGHTS = "odd"
 """Weights as constructed, but some elements of parameters are large, tiny or zero, and some of buffers are
 tiny."""
+ZERO_WEIGHTS, ALIKE_WEIGHTS = FLAT_WEIGHTS = ("zero", "alike")
+"""All parameters are zero everywhere; those of one form are nearly the same. Outputs may be zero there."""
 ONE_ELEMENT = "one element"
 """Weights as constructed but for one element of one tensor."""
 ALONE = tuple(f"{ONE_ELEMENT} {number}" for number in range(1, 5))
@@ -208,7 +229,12 @@ class SampleKey:
     @property
     def slack(self) -> Slack:
         """How much more error is allowed than on ordinary inputs."""
-        return BY_ROW if self.state == ODD_WEIGHTS else SLACK.get(self.family, EVEN)
+        return BY_ROW if self.state in (ODD_WEIGHTS, *FLAT_WEIGHTS) else SLACK.get(self.family, EVEN)
+
+    @property
+    def may_vanish(self) -> bool:
+        """Whether outputs may be zero, and what a kernel leaves of them rounding."""
+        return self.family in FLAT_FAMILIES or self.state in FLAT_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -236,6 +262,7 @@ def plan_samples(
     n_timed: int,
     is_slow: bool,
     has_nonfinite: bool = False,
+    solved: Sequence[str] = (),
     are_weights_frozen: bool = False,
     n_alone: int = len(ALONE),
 ) -> list[SampleKey]:
@@ -249,6 +276,7 @@ def plan_samples(
         n_timed: how many inputs timed calls go round.
         is_slow: as above.
         has_nonfinite: NaN and infinity are judged.
+        solved: families of ``SOLVED`` that the reference has something for.
         are_weights_frozen: one process never gets other weights.
         n_alone: how many samples are on weights of which one element of one tensor is another.
     """
@@ -267,13 +295,15 @@ def plan_samples(
         keys += [SampleKey(family) for family in odd]
         if not is_slow:
             keys.append(SampleKey("odd_elements", 1))  # the few of one sample may all be of harmless kinds
-            keys += [SampleKey(f) for f in FLAT_FAMILIES if f != ALIKE or layout.has_twins]
+            flat = [f for f in FLAT_FAMILIES if f not in SOLVED and (f != ALIKE or layout.has_twins)]
+            keys += [SampleKey(f) for f in (*flat, *solved)]
     if layout.has_weights and not are_weights_frozen:
         keys.append(SampleKey("as_is", 0, TOUCHED))
         if layout.changeable:
             keys += [SampleKey("as_is", 0, name) for name in ALONE[:n_alone]]
         keys.append(SampleKey("as_is", 0, RANDOMISED))
-        keys += [SampleKey("as_is", 0, ODD_WEIGHTS)] if n_alone > 1 and not is_slow else []
+        if n_alone > 1 and not is_slow:
+            keys += [SampleKey("as_is", 0, name) for name in (ODD_WEIGHTS, *layout.flat_weights)]
         if layout.has_float_inputs and not is_slow:
             keys += [
                 SampleKey("as_is", 1),

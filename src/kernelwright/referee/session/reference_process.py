@@ -26,6 +26,7 @@ from kernelwright.referee.session.call_queue import RING, Bytes
 from kernelwright.referee.session.calls import Made
 from kernelwright.referee.session.host_process import HostProcess, is_trusted
 from kernelwright.referee.session.input_samples import (
+    ALIKE_WEIGHTS,
     ALONE,
     CONSTRUCTED,
     FRESH,
@@ -36,6 +37,7 @@ from kernelwright.referee.session.input_samples import (
     RANDOMISED,
     TOUCHED,
     TRADED,
+    ZERO_WEIGHTS,
     InputSample,
     SampleKey,
     SampleLayout,
@@ -80,6 +82,11 @@ ODD_STYLES = (
     "odd_rows", "odd_rows_but_zero", "tiny_rows", "odd", "odd_but_zero", "odd_but_large", "odd_tiny",
 )  # fmt: skip
 """The same for weights of which some elements are odd."""
+FLAT_STYLES = {
+    ZERO_WEIGHTS: ("all_zero", "half_zero", "half_zero", "one_zero", "one_zero"),
+    ALIKE_WEIGHTS: ("alike_large", "alike"),
+}
+"""The same for parameters that are zero as a whole, or alike: styles of ``host/flat_weights.py``."""
 LEAST_SETS = 3
 """Argument sets on the processor where they are large, as far as there is memory for a replay."""
 FREED_BYTES = (32 << 20) - (64 << 10)
@@ -468,13 +475,13 @@ class ReferenceProcess:
         self._is_frozen = self._settings.policy.weights is Weights.FROZEN
         self.moves = WeightMoves(self._maker, self.layout, self.eager_ms, is_frozen=self._is_frozen)
         """How weights change in the middle of timed series."""
-        is_short = (len(ALONE) + 1) * self.layout.state_bytes > self._cache_bytes
+        is_short = (len(ALONE) + len(FLAT_STYLES) + 1) * self.layout.state_bytes > self._cache_bytes
         n_alone = 1 if is_slow or is_short else len(ALONE)
         if self.layout.has_weights and not self._is_timed_only:
             self._add_second_weights(n_alone)
         keys = plan_samples(
             self.layout, n_timed=n_timed, is_slow=is_slow, has_nonfinite=accepted["nonfinite"],
-            are_weights_frozen=self._is_frozen, n_alone=n_alone,
+            solved=accepted["solved"], are_weights_frozen=self._is_frozen, n_alone=n_alone,
         )  # fmt: skip
         self.timed_keys, self.other_keys = keys[:n_timed], keys[n_timed:]
         useless = set(SEEN_BY_SLOW if is_slow else ())
@@ -489,7 +496,7 @@ class ReferenceProcess:
             self._maker.tell(known)
         else:
             self._maker.load_state(self.states[CONSTRUCTED])
-            known = self._maker.ask(new_seed())
+            known = self._maker.ask(new_seed(), solves=not self._is_slow)
         self.skipped |= known["skipped"]
         return known
 
@@ -585,7 +592,8 @@ class ReferenceProcess:
         """Find changed weights on which the reference stays finite: all others, and single elements."""
         for name in ALONE[:n_alone]:
             self.states[name] = self._changed_weights(name, ONE_ELEMENT)
-        odd = ((ODD_WEIGHTS, ODD_STYLES),) if n_alone > 1 else ()
+        flat = [(name, FLAT_STYLES[name]) for name in self.layout.flat_weights]
+        odd = ((ODD_WEIGHTS, ODD_STYLES), *flat) if n_alone > 1 else ()
         for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,)), *odd):
             key = SampleKey("as_is", 0, name)
             for style in styles:
@@ -594,7 +602,7 @@ class ReferenceProcess:
                     self._cache[key] = self._maker.make_draw(key, state, new_seed())
                 except NonFinite:
                     continue
-                self._styles += [style] if name != ODD_WEIGHTS else []
+                self._styles += [style] if name in (RANDOMISED, TOUCHED) else []
                 break
             else:
                 for family in ("as_is", "negated", "odd_rows"):
@@ -606,4 +614,5 @@ class ReferenceProcess:
         if name in ALONE:
             base = self.states[CONSTRUCTED]
             return self._maker.change_one(name, base, random.Random(), trades=name in TRADED)
-        return self._maker.make_state(name, style, new_seed() if name == RANDOMISED else self._weights_seed)
+        seed = self._weights_seed if name in (TOUCHED, ODD_WEIGHTS) else new_seed()
+        return self._maker.make_state(name, style, seed)

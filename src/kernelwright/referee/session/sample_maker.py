@@ -33,11 +33,12 @@ from kernelwright.referee.session.input_samples import (
     ALIKE,
     AROUND,
     CONSTRUCTED,
-    FLAT_FAMILIES,
     FOLLOWING,
     NONFINITE,
+    ON_GRID,
     ONE_ELEMENT,
     RENEWED,
+    SOLVED,
     TOUCHED,
     UNEVEN,
     InputSample,
@@ -186,7 +187,7 @@ class DrawMaker:
             self._hangs_on(place, state, seed, keeping) if key.family == NONFINITE and self.outputs else None
         )
         drawn_as = replace(key, family=RENEWED) if is_renewed else key
-        if key.family == ALIKE:  # inputs may be like weights
+        if key.family in (ALIKE, *SOLVED):  # inputs may hang on weights
             self.load_state(state)
         drawn = self._draw_inputs(place, seed, drawn_as, keeping)
         if keeping and not drawn["is_changed"]:
@@ -232,9 +233,12 @@ class DrawMaker:
             keeping=keeping, arena=place.name,
         )  # fmt: skip
 
-    def ask(self, seed: int) -> Message:
-        """Have the host find out what the reference accepts as inputs, on the weights that it has."""
-        accepted = self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite))
+    def ask(self, seed: int, *, solves: bool) -> Message:
+        """Have the host find out what the reference accepts as inputs, on the weights that it has.
+
+        ``solves``: also which families of ``SOLVED`` it has something for.
+        """
+        accepted = self._host.call("ask", seed=seed, nonfinite=str(self._nonfinite), solves=solves)
         self._mixes = bool(accepted["mixes"])
         return accepted
 
@@ -313,8 +317,8 @@ class DrawMaker:
         for turn in range(N_OPEN):
             seed = new_seed()
             is_open = self._see_nudged(draw, changed, seed, units if is_exact else 0.0)
-            if is_exact:
-                self._see_nudged(draw, changed, seed, -units)
+            if is_exact or draw.key.family == ON_GRID:  # one of both ways leads over an edge
+                self._see_nudged(draw, changed, seed, units if is_exact else 0.0, way=-1)
             if not is_open and turn + 1 == N_NUDGES:
                 break
         if not is_exact:
@@ -338,24 +342,27 @@ class DrawMaker:
         finally:
             self._host.forget(name)
 
-    def _see_nudged(self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float) -> bool:
+    def _see_nudged(
+        self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float, *, way: int = 1
+    ) -> bool:
         """Show what is expected how the oracle moves with the inputs; exact dtypes where ``ulps`` is not 0.
 
         What decides about these may be lost in float32 arithmetic, so they see the reference's move too, and
-        an oracle whose results are moved as roundings would move them.
+        an oracle whose results are moved as roundings would move them. With -1 for ``way`` inputs move the
+        other way.
         Returns whether the order of equal values is open.
         """
         name = next(self._names)
         inputs = SharedMemory(self._layout.args_bytes)
         inputs.copy_from(draw.inputs)
-        nudged = self._host.call("nudge_inputs", {name: inputs}, seed=seed, ulps=ulps, arena=name)
+        nudged = self._host.call("nudge_inputs", {name: inputs}, seed=seed, ulps=ulps, way=way, arena=name)
         self._host.bind(name, self._layout.args)
         try:
             if ulps:
                 self.load_state(draw.state)
                 self._host.make_calls([name])
                 self._host.write_output("results", self.output_slots)
-            slots = self._run_oracle(draw.state, name, changed, rounding=abs(ulps) * ULP["float32"])
+            slots = self._run_oracle(draw.state, name, changed, rounding=ulps * ULP["float32"])
         except TaskError:  # moved out of a range that the reference checks
             return bool(nudged["is_open"])
         finally:
@@ -399,7 +406,7 @@ class DrawMaker:
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
         slots = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
-        scales = self._scales if key.family in FLAT_FAMILIES else [0.0] * n_outputs
+        scales = self._scales if key.may_vanish else [0.0] * n_outputs
         slack = self._slack(key, state)
         outputs = [
             self._expected(
