@@ -1,6 +1,6 @@
 """Which referee judged: verdicts and figures of one version may be compared, those of two may not."""
 
-REFEREE_VERSION = 7
+REFEREE_VERSION = 8
 """Raised when a change can turn a verdict or move a figure.
 
 Version 1 is everything before version 2. In version 2 calls are started from outside and their outputs read
@@ -20,5 +20,9 @@ values that a reference treats apart are followed through slices and found besid
 them; labels agree with scores, slices of weights are odd, and NaN is tried where it is handled; what is
 sorted by row stays so, ties and roundings count for floats, integers that hang on roundings may differ, and
 what a mask excludes need not be read. On a GPU, versions 6 and 7 were mended without a new number, before
-anybody had figures of one to compare.
+anybody had figures of one to compare. In version 8 complex outputs are read from outside too, calls also come
+one at a time, samples that a candidate met are drawn anew by lot, inputs that are always alike are renewed
+one by one, weights that every construction makes alike are others in timed calls, sums of inputs cancel, what
+is rounded is an integer already, integers have as many bits as the reference is exact with, and parameters
+are zero as a whole or like each other.
 """
