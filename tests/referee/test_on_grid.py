@@ -4,10 +4,21 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.referee.conftest import HEAD, TAIL, judge
 
+from kernelwright.core.task import Task
 from kernelwright.referee.host.on_grid import GRID_SHARE, solve_on_grid
+from kernelwright.referee.session.referee import Referee
 
 Reference = Callable[..., torch.Tensor]
+KEEPING = "\n".join(
+    [HEAD, "N, K = 64, 64", "class Model(nn.Module):", "    def __init__(self):",
+     "        super().__init__()",
+     "        self.register_buffer('mean', torch.zeros(64))", "    def forward(self, x):",
+     "        self.last = x * 3", "        self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)",
+     "        return (x * 8 + 0.25).floor()", TAIL]
+)  # fmt: skip
+MEAN = "self.register_buffer('mean', torch.zeros(64))"
 
 
 def solved(reference: Reference, *values: torch.Tensor) -> list[torch.Tensor] | None:
@@ -74,3 +85,12 @@ def test_where_nothing_is_rounded_place_by_place_nothing_changes(reference: Refe
 def test_the_first_of_two_inputs_is_moved() -> None:
     found = solved(lambda x, y: (x * 2.5 + y).trunc(), torch.randn(32, 32), y := torch.randn(32, 32))
     assert found is not None and torch.equal(found[1], y)
+
+
+def test_a_reference_that_keeps_what_it_computes_is_as_before(referee: Referee) -> None:
+    with referee.open(Task(name="keeping", source=KEEPING)) as session:
+        honest = judge(
+            session, "self.mean.lerp_(x.mean(0), 0.1); return (x / 0.125 + 0.25).floor()", init=MEAN
+        )
+    assert honest.is_verified, honest.detail
+    assert any(error.family == "on_grid" for error in honest.errors)

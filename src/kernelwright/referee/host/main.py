@@ -218,7 +218,7 @@ class Host(Runner):
         """Return the inputs of a family that the reference has something for; None where it has nothing."""
 
         def run_told(tensors: Values, tell: Callable[[Values], None]) -> None:
-            self._call(values, found, tensors, tell=tell)
+            self._call(values, found, tensors, copy.deepcopy(self._model), tell)  # state may keep a graph
 
         solved = SOLVERS[family](run_told, tensors, generator)
         return None if solved is None else [compact(x).detach().cpu() for x in solved]

@@ -1,5 +1,6 @@
 """Finds inputs on which what a reference rounds is an integer already, as pixel centres are."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +113,8 @@ def _probe(run_told: RunTold, values: Sequence[torch.Tensor]) -> dict[int, _Move
     free = [i for i, x in enumerate(given) if x.requires_grad and x.is_leaf]
     found: dict[int, _Moves] = {}
     for rounded in mode.rounded:
-        _see(rounded, {i: given[i] for i in free}, found)
+        with contextlib.suppress(RuntimeError):  # a graph that nobody can follow
+            _see(rounded, {i: given[i] for i in free}, found)
     return found
 
 
