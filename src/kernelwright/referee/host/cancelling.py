@@ -1,6 +1,6 @@
 """Changes inputs while the reference is called, so that its sums of several inputs cancel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,10 +9,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from kernelwright.referee.host.odd_rows import SAME_SHARE, nearly
 from kernelwright.referee.host.redrawn import is_mask
-from kernelwright.referee.host.watching import Watching
+from kernelwright.referee.host.watching import RunTold, Watching
 
-RunTold = Callable[[list[torch.Tensor], Callable[[list[torch.Tensor]], None]], object]
-"""Calls the reference; the callable is told the very tensors that it is called with."""
 SIGNS = {"add": 1.0, "sub": -1.0}
 """Operations of two terms -> the sign of the second one."""
 

@@ -1,7 +1,7 @@
 """Finds inputs on which what a reference rounds is an integer already, as pixel centres are."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +9,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from kernelwright.referee.host.redrawn import is_mask
+from kernelwright.referee.host.watching import RunTold
 
-RunTold = Callable[[list[torch.Tensor], Callable[[list[torch.Tensor]], None]], object]
-"""Calls the reference; the callable is told the very tensors that it is called with."""
 GRID_SHARE = 0.125
 """Share of the elements that are put on the grid."""
 TURNS, LEAST_TURNS = 8, 3

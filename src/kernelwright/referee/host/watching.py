@@ -1,8 +1,13 @@
 """A dispatch mode for references, whose first operation does not import torch.compile."""
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+RunTold = Callable[[list[torch.Tensor], Callable[[list[torch.Tensor]], None]], object]
+"""Calls the reference; the callable is told the very tensors that it is called with."""
 
 
 class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's mode has no types
