@@ -3,7 +3,7 @@
 # assumes: what a candidate does while it is timed, it does in later checks too, or it gains a lot
 # task: matmul
 # expect: not_faster, rejected
-# check: replay, timed_calls
+# check: replay, timed_calls, floor
 # mechanism: in every second process of a final, by lot, the timing that counts comes after the replay
 import torch
 from torch import nn
