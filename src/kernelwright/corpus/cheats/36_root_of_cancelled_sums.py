@@ -3,7 +3,7 @@
 # assumes: no input is nearly the sum of others
 # task: translations
 # expect: non_finite, incorrect_numerics
-# check: families
+# check: families, precision
 # mechanism: in one sample inputs are what cancels the other terms of the reference's sums
 from torch import nn
 
