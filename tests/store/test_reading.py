@@ -96,8 +96,9 @@ def test_what_a_killed_writer_left_is_read_in_a_read_only_folder_too(folder: Pat
     filled(folder / "s.db")
     pid = os.fork()
     if pid == 0:
-        open_store(folder / "s.db").create_run(make_spec())
-        os._exit(9)
+        writer = open_store(folder / "s.db")
+        writer.create_run(make_spec())
+        os._exit(9)  # before anything closes the store
     os.waitpid(pid, 0)
     assert (folder / "s.db-wal").stat().st_size
     with without_rights(folder):
