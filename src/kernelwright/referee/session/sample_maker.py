@@ -35,7 +35,6 @@ from kernelwright.referee.session.input_samples import (
     CONSTRUCTED,
     FOLLOWING,
     NONFINITE,
-    ON_GRID,
     ONE_ELEMENT,
     RENEWED,
     SOLVED,
@@ -315,10 +314,9 @@ class DrawMaker:
         changed = {name: self._watched[name] for name in draw.changed}
         units = draw.outputs[0].units
         for turn in range(N_OPEN):
-            seed = new_seed()
-            is_open = self._see_nudged(draw, changed, seed, units if is_exact else 0.0)
-            if is_exact or draw.key.family == ON_GRID:  # one of both ways leads over an edge
-                self._see_nudged(draw, changed, seed, units if is_exact else 0.0, way=-1)
+            seed, ulps = new_seed(), units if is_exact else 0.0
+            ways = (1, -1)  # one of both leads over an edge
+            is_open = any([self._see_nudged(draw, changed, seed, ulps, way=way) for way in ways])
             if not is_open and turn + 1 == N_NUDGES:
                 break
         if not is_exact:
