@@ -21,6 +21,10 @@ TEXT = st.text(st.sampled_from("ab'\"\\{} \n\té"), max_size=8)
         ("f'''a\nb{x}'''", "f'a\\nb{x}'"),
         ("f'{a}' 'b' \"c's\"", 'f"{a}bc\'s"'),
         ("f\"{'a' if x else 'b'}\"", "f\"{('a' if x else 'b')}\""),
+        (
+            "f'{(x, y) if c else z}{(yield)}{(v := 1)}{-x}'",
+            "f'{((x, y) if c else z)}{(yield)}{(v := 1)}{-x}'",
+        ),
         ("f'{ {1: 2}[1] }{{}}'", "f'{ {1: 2}[1]}{{}}'"),
         ("f'{f\"{x}\"}'", "f\"{f'{x}'}\""),
         ("['\ue0000\ue000', f'{x}']", "['\\ue0000\\ue000', f'{x}']"),

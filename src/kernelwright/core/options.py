@@ -188,7 +188,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="PATH",
     ),
     Option("groups", "--group", "Only this group of --tasks; may be repeated.", "Task", many=True),
-    Option("only", "--only", "Glob over task names, or over FOLDER/NAME.", "Task", only=_OVER_TASKS),
+    Option("only", "--only", "Glob over task names, or CATEGORY/NAME: level1/*.", "Task", only=_OVER_TASKS),
     Option(
         "only", "--only", "Only specimens of such names.", "Task", metavar="GLOB", default="*",
         only=("audit",),

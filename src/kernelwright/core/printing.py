@@ -12,8 +12,8 @@ _QUOTES = ("'", '"', '"""', "'''")
 """In order of preference."""
 _NAME, _PLACE = "\ue000{}\ue000", re.compile("\ue000([0-9]+)\ue000")
 """Strings are written with this character escaped, and no name holds it."""
-_BRACKETED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.IfExp, ast.Lambda)
-"""What stands in brackets inside an f-string."""
+_BRACKETED = (ast.IfExp, ast.Lambda)
+"""What stands in brackets inside an f-string and nowhere else."""
 
 
 def unparse(tree: ast.AST) -> str:
@@ -50,7 +50,7 @@ def _part(node: ast.expr) -> str:
         return "".join(map(_part, node.values))
     assert isinstance(node, ast.FormattedValue)
     inside = unparse(node.value)
-    if isinstance(node.value, _BRACKETED) and not inside.startswith("("):
+    if isinstance(node.value, _BRACKETED):
         inside = f"({inside})"
     if "\\" in inside:
         raise ValueError("no f-string of Python 3.11 has a backslash inside its brackets")

@@ -1,4 +1,4 @@
-"""What do new values cost a candidate, in calls that are made just like timed ones?
+"""What did timed calls save because the same values came again, and because calls waited in a queue?
 
 Timed calls go round two or three input sets whose values stay. Here the parent writes the values of every
 call into its set while the calls go on: in one series the values that lie there already, in another values
@@ -40,13 +40,13 @@ pairs at least. All else is noise."""
 SLACK = 2.0
 """How many times the seconds that new values cost the reference they may cost the candidate."""
 FED_AHEAD, HANDED = 1.5, 1.5
-"""Calls that come singly may take ``FED_AHEAD`` times as long as timed ones, and ``HANDED`` times the seconds
-that it costs the reference more."""
+"""Calls that come one at a time may take ``FED_AHEAD`` times as long as timed ones, and besides ``HANDED``
+times what a call of the reference takes longer when calls come so."""
 AWAKE_S, SPINNING_S, SPARE_CORE = 2e-5, 1e-4, 1.2
-"""Seconds beyond that which being handed a call may take; the second where a candidate keeps more than
-``SPARE_CORE`` cores busy, as idle threads spin for that long on the core that the parent needs."""
+"""Seconds that such a call may take besides. ``SPINNING_S`` holds for a candidate that keeps more than
+``SPARE_CORE`` cores busy: its idle threads spin for that long on the core that the parent needs."""
 LEAST_SINGLE, MOST_SINGLE = 3, 5
-"""Fewest series of single calls where the first takes longer, and most while they do."""
+"""Series of such calls: one where it takes no longer, else so many at least, and so many at most."""
 CUT_SHORT = 0.4
 """Before this share of the pairs a series on new values ends at a random call, has outputs compared and does
 not count. Only the outputs of a series' last calls can be compared: nobody may know which these will be."""
@@ -90,11 +90,14 @@ class Renewal:
 
     @staticmethod
     def _twice(find: Callable[[], float], apparent: float) -> float:
-        """Return a factor that is found twice, else 1."""
-        return found if find() > apparent and (found := find()) > apparent else 1.0
+        """Return the second of two factors that are both more than ``apparent``, else 1."""
+        if find() <= apparent:
+            return 1.0
+        found = find()
+        return found if found > apparent else 1.0
 
     def _single_factor(self) -> float:
-        """Return how many times as long calls take that come singly, less what that costs the reference."""
+        """Return how many times as long calls take that come one at a time, less the reference's extra."""
         busy_cores = self._worker.timed_cpu_s / self._timed_s
         took_s = single_s = ahead_s = math.inf
         for number in range(1, MOST_SINGLE + 1):
@@ -193,12 +196,12 @@ class Renewal:
 
 
 def allowed_s(timed_s: float, busy_cores: float, handing_s: float = 0.0) -> float:
-    """Return the seconds that a call may take which comes singly.
+    """Return the seconds that a call may take when calls come one at a time.
 
     Args:
         timed_s: seconds of a timed call.
         busy_cores: how many cores the candidate kept busy then.
-        handing_s: what a call of the reference takes longer where calls come singly.
+        handing_s: what a call of the reference takes longer when calls come so.
     """
     granted_s = SPINNING_S if busy_cores > SPARE_CORE else AWAKE_S
     return FED_AHEAD * timed_s + HANDED * handing_s + granted_s

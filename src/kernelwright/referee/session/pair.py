@@ -45,7 +45,8 @@ CLEARLY_FASTER = 1.3
 ONE_CORE = 1.3
 """A process that keeps more cores than this busy works with more than one thread; accounts lag a little."""
 
-WORD = "outputs are the worker's word: this system does not let other processes read them"
+NOT_READ = "outputs are the worker's word: this system does not let other processes read them"
+"""A note on every verdict there."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class ProcessPair:
         self._code = self._sample_code()
         self.worker.load(self.context.candidate.program if self.program is None else self.program.source)
         if not self.worker.child.is_readable and not self.worker.reference.device.is_apart:
-            self.dossier.note(WORD)
+            self.dossier.note(NOT_READ)
 
     def _sample_code(self) -> CodeSamples | None:
         is_forbidden = self.context.settings.policy.library_calls is LibraryCalls.FORBIDDEN
@@ -250,8 +251,8 @@ class ProcessPair:
             self.dossier.factors[workload, measurement is self._alone].append(measurement.factor)
         if measurement.factor > 1.0:
             found = (
-                f"{NEW_VALUES}{measurement.factor:.1f}: timed calls see the same values again and wait in a "
-                "queue, and on new values, or one at a time, its calls take longer"
+                f"{NEW_VALUES}{measurement.factor:.1f}: its calls take longer on new values, or when they "
+                "come one at a time, than they took when they were timed"
             )
             if not self.confirmation.is_seen_enough(NEW_VALUES):
                 raise Failure(Status.REJECTED, found, check=Check.REPLAY, is_by_clock=True)

@@ -341,13 +341,12 @@ class DrawMaker:
             self._host.forget(name)
 
     def _see_nudged(
-        self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float, *, way: int = 1
+        self, draw: InputSample, changed: Mapping[str, Slot], seed: int, ulps: float, *, way: int
     ) -> bool:
         """Show what is expected how the oracle moves with the inputs; exact dtypes where ``ulps`` is not 0.
 
         What decides about these may be lost in float32 arithmetic, so they see the reference's move too, and
-        an oracle whose results are moved as roundings would move them. With -1 for ``way`` inputs move the
-        other way.
+        an oracle whose results are moved as roundings would move them. ``way``: 1, or -1 for the other way.
         Returns whether the order of equal values is open.
         """
         name = next(self._names)
