@@ -133,6 +133,18 @@ HONEST = {
         "x",
         init="self.scale = nn.Parameter(torch.rand(64) * 0.05 + 0.02)",
     ),
+    "a rounding that hangs on the largest of a row": Pair(
+        "torch.randn(128, 64)",
+        "s = x.abs().amax(-1, keepdim=True).clamp(min=1e-6) / 127\nreturn torch.round(x / s) * s",
+        "s = x.abs().amax(-1, keepdim=True).clamp(min=1e-6) / 127\nreturn torch.round(x * (1 / s)) * s",
+        "x",
+    ),
+    "a rounding that hangs on the largest of all": Pair(
+        "torch.randn(128, 64)",
+        "s = x.abs().max().clamp(min=1e-6) / 127\nreturn torch.round(x / s) * s",
+        "s = x.abs().max().clamp(min=1e-6) / 127\nreturn torch.round(x * (1 / s)) * s",
+        "x",
+    ),
     "a permutation in every row": Pair(
         "torch.randn(32, 16), torch.stack([torch.randperm(16) for _ in range(32)])",
         "return torch.zeros_like(x).scatter(1, at, x)",

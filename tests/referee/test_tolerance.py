@@ -351,6 +351,31 @@ def test_an_element_that_jumps_may_do_so_and_what_moves_by_roundings_is_judged_a
         assert expected.judge(_raw(np.array(values, np.float32))).is_close is is_close
 
 
+def test_what_jumps_may_have_moved_smoothly_besides() -> None:
+    truth = np.array([1.0, 2.0, 3.0, 4.0])
+    expected = expect(truth.astype(np.float32), truth)
+    step = 2 * expected.units * 2.0**-23
+    expected.widen_where_it_jumps(_raw(truth + np.array([0.0, 0.5 - step, 0.0, 0.0])))
+    for jump, is_close in ((0.5, True), (0.5 + 20 * step, False)):
+        values = truth + np.array([0.0, jump, 0.0, 0.0])
+        assert expected.judge(_raw(values.astype(np.float32))).is_close is is_close
+
+
+def test_a_jump_that_was_seen_before_is_no_news() -> None:
+    truth = np.array([1.0, 2.0, 3.0, 4.0])
+    expected = expect(truth.astype(np.float32), truth)
+    second, third = np.array([1.0, 2.5, 3.0, 4.0]), np.array([1.0, 2.0, 3.5, 4.0])
+    assert expected.widen_where_it_jumps(_raw(second))
+    assert not expected.widen_where_it_jumps(_raw(second * (1 + 2.0**-20)))
+    assert expected.widen_where_it_jumps(_raw(third))
+
+
+def test_an_integer_that_was_seen_before_is_no_news() -> None:
+    expected, raw = _integers([5, 5, 7, 9], [5, 5, 7, 9]), _raw(np.array([5, 6, 7, 9]))
+    assert expected.widen_exact(raw, raw, is_open=False)
+    assert not expected.widen_exact(raw, raw, is_open=False)
+
+
 def test_in_a_row_of_open_order_each_element_may_be_what_any_of_them_is() -> None:
     truth = np.array([1.0, 1.0, 0.0, 0.0, 5.0, 6.0, 7.0, 8.0])
     expected = by_row(truth.astype(np.float32), truth, 4)

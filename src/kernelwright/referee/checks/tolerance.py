@@ -68,6 +68,11 @@ COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 JUMP = 32.0
 """A float jumps where it moves by so many times what was moved inside the oracle, relative to its size and to
 that of the output."""
+BLUR = 4.0
+"""A jump that is seen where inputs were moved may be too small by so many times that move: what jumps moves
+smoothly as well."""
+NEWS = 1.25
+"""An element jumps farther than before by more than this factor, since jumps also move smoothly."""
 TORN = 2.0**-12
 """Reference and oracle are at odds about an integer that differs by more than one, and by more than this."""
 
@@ -220,39 +225,42 @@ class ExpectedOutput:
                 show them: where an element of a row jumps, every other one may be what any of them is.
 
         Returns:
-            Whether any element jumped.
+            Whether any element jumped farther than ever before.
         """
         if not is_float(self.dtype):
             return False
         if self._moved is None:
             self._moved = np.zeros(self._high.size, np.float32)
-        has_jumped = False
-        least = JUMP * self.units * ULP["float32"]
+        is_new = False
+        moved_by = self.units * ULP["float32"]
         scale = max(self._rms, _TINY)
         with np.errstate(all="ignore"):
             arrays = oracle.view(np.float64), self._high, self._low, self._moved
             for rows, x, high, low, moved in self._rows(*arrays):
                 by = np.abs((x - high) - low)
                 scales = scale if self._row_scales is None else self._row_scales[rows, None]
-                by[by < least * (np.abs(high) + scales)] = 0.0
-                has_jumped |= bool(by.any())
+                sizes = moved_by * (np.abs(high) + scales)
+                by = np.where(by < JUMP * sizes, 0.0, by + BLUR * sizes)
                 if in_rows:
                     span = np.maximum(x, high).max(axis=1) - np.minimum(x, high).min(axis=1)
-                    by = np.where(by.any(axis=1), span, 0.0)[:, None]
+                    by = np.where(by.any(axis=1), span, 0.0)[:, None] + np.zeros_like(by)
+                is_new |= bool((by > NEWS * moved).any())
                 np.fmax(moved, by, out=moved, casting="same_kind")
-        return has_jumped
+        return is_new
 
-    def widen_exact(self, reference: Array, oracle: Array, *, is_open: bool) -> None:
+    def widen_exact(self, reference: Array, oracle: Array, *, is_open: bool) -> bool:
         """Allow what moved inputs lead to, for dtypes that equality decides about.
 
         ``reference`` and ``oracle`` are raw results on such inputs. ``is_open``: the reference leaves it open
-        which of equal values comes first. An element that never moves stays exact.
+        which of equal values comes first. An element that never moves stays exact. Returns whether more is
+        allowed than before.
         """
         if is_float(self.dtype):
-            return
+            return False
         if self._loose is None:
             self._loose = _Loose(*(raw.view(np.dtype(self.dtype)) for raw in (self._reference, self._oracle)))
-        self._loose.add(*(raw.view(np.dtype(self.dtype)) for raw in (reference, oracle)), is_open=is_open)
+        raws = reference.view(np.dtype(self.dtype)), oracle.view(np.dtype(self.dtype))
+        return self._loose.add(*raws, is_open=is_open)
 
     def judge(self, raw: Array) -> Distance:
         """Compare an output's raw row-major bytes."""
@@ -375,8 +383,9 @@ class _Loose:
         self._least, self._most = ends
         self.add(reference, oracle, is_open=False)
 
-    def add(self, reference: Array, oracle: Array, *, is_open: bool) -> None:
-        """Add results on moved inputs."""
+    def add(self, reference: Array, oracle: Array, *, is_open: bool) -> bool:
+        """Add results on moved inputs; returns whether any of them are new."""
+        is_new = any(bool(((x < self._low) | (x > self._high)).any()) for x in (reference, oracle))
         for x in (reference, oracle):
             np.minimum(self._low, x, out=self._low)
             np.maximum(self._high, x, out=self._high)
@@ -384,6 +393,7 @@ class _Loose:
         self._is_torn |= gap > np.maximum(1.0, np.abs(oracle.astype(np.float64)) * TORN)
         if is_open:
             self._is_torn |= self._low != self._high
+        return is_new
 
     def allows(self, values: Array) -> Array:
         """Tell which values could be right.

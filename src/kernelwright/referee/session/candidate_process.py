@@ -661,7 +661,8 @@ def _check_output(name: str, got: Message, spec: OutputSpec) -> None:
     if dtype != spec.dtype:
         raise Failure(Status.INCORRECT_DTYPE, f"{name} is {dtype!s:.40} instead of {spec.dtype}")
     if spec.must_be_dense and got.get("is_dense") is not True:
-        raise Failure(Status.ALIASED_OUTPUT, f"{name} is not dense: its elements share memory or leave gaps")
+        why = "its elements share memory or leave gaps; return a copy, .contiguous()"
+        raise Failure(Status.ALIASED_OUTPUT, f"{name} is not dense: {why}")
     if got.get("shares") and not spec.may_share:
         raise Failure(Status.ALIASED_OUTPUT, f"{name} shares memory with {got['shares']!s:.80}")
 

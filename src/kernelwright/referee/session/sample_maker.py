@@ -62,10 +62,9 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 PROBES = ("nonfinite_up", "nonfinite_down")
 """Large and small finite values in the places of NaN and infinity."""
-N_NUDGES = 3
-"""How many times inputs are moved by a unit in the last place to see how far outputs move."""
-N_OPEN = 8
-"""The same where the order of equal values is open: every index must have had a chance to move."""
+N_STILL, N_TURNS = 3, 12
+"""Inputs are moved by a unit in the last place, both ways, until no output has jumped anew in so many turns
+on end: every element must have had a chance to. There are so many turns at most."""
 
 
 ANOTHER = "another"
@@ -313,12 +312,13 @@ class DrawMaker:
         """
         changed = {name: self._watched[name] for name in draw.changed}
         units = draw.outputs[0].units
-        for turn in range(N_OPEN):
-            seed, ulps = new_seed(), units if is_exact else 0.0
-            ways = (1, -1)  # one of both leads over an edge
-            is_open = any([self._see_nudged(draw, changed, seed, ulps, way=way) for way in ways])
-            if not is_open and turn + 1 == N_NUDGES:
-                break
+        ulps = units if is_exact else 0.0
+
+        def nudged() -> bool:
+            seed = new_seed()  # one way or the other leads over an edge
+            return any([self._see_nudged(draw, changed, seed, ulps, way=way) for way in (1, -1)])
+
+        _until_still(nudged)
         if not is_exact:
             self._see_rounded(draw, changed, units)
 
@@ -328,13 +328,15 @@ class DrawMaker:
         inputs = SharedMemory(self._layout.args_bytes)
         inputs.copy_from(draw.inputs)
         self._host.bind(name, self._layout.args, inputs)
+
+        def rounded() -> bool:
+            slots = self._run_oracle(draw.state, name, changed, rounding=units * ULP["float32"])
+            truth = self._scratch["truth"]
+            expected = zip([*draw.outputs, *draw.changed.values()], slots, strict=True)
+            return any([one.widen_where_it_jumps(truth.slot_bytes(slot)) for one, slot in expected])
+
         try:
-            for _ in range(N_OPEN):
-                slots = self._run_oracle(draw.state, name, changed, rounding=units * ULP["float32"])
-                truth = self._scratch["truth"]
-                expected = zip([*draw.outputs, *draw.changed.values()], slots, strict=True)
-                if not any([one.widen_where_it_jumps(truth.slot_bytes(slot)) for one, slot in expected]):
-                    break
+            _until_still(lambda: any([rounded() for _ in range(2)]))
         except TaskError:  # moved out of a range that the reference checks
             return
         finally:
@@ -347,7 +349,7 @@ class DrawMaker:
 
         What decides about these may be lost in float32 arithmetic, so they see the reference's move too, and
         an oracle whose results are moved as roundings would move them. ``way``: 1, or -1 for the other way.
-        Returns whether the order of equal values is open.
+        Returns whether they jump where they never did.
         """
         name = next(self._names)
         inputs = SharedMemory(self._layout.args_bytes)
@@ -361,18 +363,19 @@ class DrawMaker:
                 self._host.write_output("results", self.output_slots)
             slots = self._run_oracle(draw.state, name, changed, rounding=ulps * ULP["float32"])
         except TaskError:  # moved out of a range that the reference checks
-            return bool(nudged["is_open"])
+            return False
         finally:
             self._host.forget(name)
-        truth, results = self._scratch["truth"], self._scratch["results"]
+        truth, results, is_open = self._scratch["truth"], self._scratch["results"], nudged["is_open"]
+        is_new = False
         for one, slot in zip([*draw.outputs, *draw.changed.values()], slots, strict=True):
             if not ulps:
                 one.widen(truth.slot_bytes(slot), nudged["unit"])
-                if nudged["is_open"]:
-                    one.widen_where_it_jumps(truth.slot_bytes(slot), in_rows=True)
+                if is_open:
+                    is_new |= one.widen_where_it_jumps(truth.slot_bytes(slot), in_rows=True)
         for one, slot, wide in zip(draw.outputs, self.output_slots, slots, strict=False) if ulps else ():
-            one.widen_exact(results.slot_bytes(slot), truth.slot_bytes(wide), is_open=nudged["is_open"])
-        return bool(nudged["is_open"])
+            is_new |= one.widen_exact(results.slot_bytes(slot), truth.slot_bytes(wide), is_open=is_open)
+        return is_new
 
     def draw_more(self, memory: TensorMemory, count: int) -> None:
         """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other, and renewed."""
@@ -551,6 +554,15 @@ def encoded(value: float, dtype: str) -> Bytes:
     if dtype == "bfloat16":  # the upper half of a float32
         return np.array([value], np.float32).view(np.uint8)[2:].copy()
     return np.array([value], dtype).view(np.uint8)
+
+
+def _until_still(shows_news: Callable[[], bool]) -> None:
+    """Ask until nothing new has come in `N_STILL` turns on end."""
+    n_still = 0
+    for _ in range(N_TURNS):
+        n_still = 0 if shows_news() else n_still + 1
+        if n_still == N_STILL:
+            return
 
 
 def _widened(slot: Slot) -> tuple[str, tuple[int, ...]]:
