@@ -37,6 +37,14 @@ for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DI
         assert evaluation.is_verified, evaluation.detail
 
 
+def test_whoever_puts_the_state_of_the_random_generator_back_changes_nothing(
+    pointwise: RefereeSession,
+) -> None:
+    put_back = "torch.set_rng_state(torch.get_rng_state())"
+    evaluation = judge(pointwise, f"{put_back}; {HONEST}")
+    assert evaluation.is_verified, evaluation.detail
+
+
 def test_an_honest_kernel_is_verified_on_every_family(pointwise: RefereeSession) -> None:
     evaluation = judge(pointwise, HONEST)
     assert (evaluation.status, evaluation.stage) == (Status.VERIFIED, Stage.DONE), evaluation.detail

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 def test_other_schema_version_is_refused_naming_both(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     open_store(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE meta SET value = '99'")
     with pytest.raises(StoreError, match=r"version 99.*reads version 5.*name another store"):
         open_store(path)
@@ -122,6 +123,6 @@ def test_evaluation_is_looked_up_by_index(tmp_path: Path) -> None:
     assert isinstance(opened, SqlStore)
     opened.close()
     query = "EXPLAIN QUERY PLAN SELECT * FROM events WHERE run_id='r' AND kind IN ('a','b') AND candidate='c'"
-    with sqlite3.connect(tmp_path / "s.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection, connection:
         plan = connection.execute(query).fetchall()
     assert "events_by_candidate" in plan[0][-1]

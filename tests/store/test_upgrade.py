@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,8 @@ VERSION_1 = Path(__file__).with_name("version_1.sql")
 def old(tmp_path: Path) -> Path:
     """A file as version 1 wrote it."""
     path = tmp_path / "old.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.executescript(VERSION_1.read_text(encoding="utf-8"))
-    connection.close()
     return path
 
 
@@ -128,17 +128,15 @@ def test_an_upgraded_file_has_the_layout_of_a_new_one(old: Path, tmp_path: Path)
 
 
 def test_an_upgraded_file_is_found_by_keys_as_a_new_one_is(old: Path) -> None:
-    with sqlite3.connect(old) as connection:
+    with closing(sqlite3.connect(old)) as connection, connection:
         connection.execute("INSERT INTO outcomes (run_id, payload) SELECT run_id, payload FROM outcomes")
         connection.execute("INSERT INTO outcomes (run_id, payload) VALUES (?, 'no record')", (RUN,))
-    connection.close()
     store = open_store(old)
     spec = store.get_run(RUN).spec
     assert [record.run_id for record in store.alike_runs(spec)] == [RUN]
     assert [(use.machine, use.runs) for use in store.machines()] == [(spec.machine, 1)]
-    with sqlite3.connect(old) as connection:
+    with closing(sqlite3.connect(old)) as connection, connection:
         connection.execute("DELETE FROM outcomes WHERE payload = 'no record'")
-    connection.close()
     known = [outcome for _, outcome in store.iter_outcomes()]
     assert store.tallies() == tallies_of(known) and store.histograms() == histograms_of(known)
     assert store.count_tasks() == 1
@@ -156,7 +154,7 @@ def test_plans_of_an_older_version_are_found_by_signature(tmp_path: Path) -> Non
 
 def as_version_4(path: Path) -> None:
     """Take out of a store what version 5 added."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         for index in ("runs_by_question", "runs_by_machine", "runs_by_experiment", "plans_by_signature"):
             connection.execute(f"DROP INDEX {index}")
         connection.execute("DROP INDEX ix_outcomes_run_id")
@@ -167,34 +165,30 @@ def as_version_4(path: Path) -> None:
             connection.execute(f"ALTER TABLE plans DROP COLUMN {column}")
         connection.execute("UPDATE alembic_version SET version_num = '0004'")
         connection.execute("UPDATE meta SET value = '4' WHERE key = 'schema_version'")
-    connection.close()
 
 
 @pytest.mark.parametrize(
     ("team", "coder"), [("expert", "expert"), ("llm", "llm"), ("expert+planner=llm,coder=llm", "llm")]
 )
 def test_old_outcomes_are_told_whose_coder_they_are_of(old: Path, team: str, coder: str) -> None:
-    with sqlite3.connect(old) as connection:
+    with closing(sqlite3.connect(old)) as connection, connection:
         named = f'"team":"{team}"'
         connection.execute('UPDATE runs SET spec = replace(spec, \'"team":"expert"\', ?)', (named,))
         orphan = "INSERT INTO outcomes (run_id, payload) SELECT 'gone', payload FROM outcomes"
         connection.execute(orphan)
         connection.execute("INSERT INTO outcomes (run_id, payload) VALUES (?, 'no record')", (RUN,))
-    connection.close()
     open_store(old).close()
-    with sqlite3.connect(old) as connection:
+    with closing(sqlite3.connect(old)) as connection, connection:
         connection.execute("DELETE FROM outcomes WHERE payload = 'no record'")  # left as it was
         assert connection.total_changes == 1
-    connection.close()
     known = open_store(old).iter_outcomes()
     assert [outcome.coder for _, outcome in known] == [coder, "expert"]
 
 
 def test_a_newer_version_is_refused_and_left_as_it_is(old: Path) -> None:
     newer = str(schema.SCHEMA_VERSION + 1)
-    with sqlite3.connect(old) as connection:
+    with closing(sqlite3.connect(old)) as connection, connection:
         connection.execute("UPDATE meta SET value = ?", (newer,))
-    connection.close()
     before, content = layout(old), old.read_bytes()
     for read_only in (False, True):
         with pytest.raises(StoreError, match=f"version {newer}.*reads version 5 and older") as caught:

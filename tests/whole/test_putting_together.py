@@ -28,7 +28,7 @@ from kernelwright.tasks.live import task_from_module
 from kernelwright.whole.blocks import BlockKind, find_blocks
 from kernelwright.whole.deciding import holds_blocks, may_hold_blocks
 from kernelwright.whole.patching import PatchedModel, deliver_patched, make_kernels, patch
-from kernelwright.whole.printing import print_model
+from kernelwright.whole.printing import print_compiled, print_model
 from kernelwright.whole.profiling import examples, profile
 from kernelwright.whole.saving import save_patched
 
@@ -252,3 +252,20 @@ def test_blocks_that_write_or_are_called_in_several_ways_are_left(tmp_path: Path
 
 def _task(net: nn.Module, folder: Path) -> Task:
     return task_from_module(net, (X,), name="T", folder=folder)
+
+
+def test_a_model_compiled_as_it_is_holds_no_kernel_and_one_that_cannot_be_exported_is_none(
+    whole: Whole, tmp_path: Path
+) -> None:
+    found = print_compiled(whole.task, CPU_CPP)
+    assert found is not None and find_cpp_source(found.source) is None
+    own = in_process(found)
+    own.load_state_dict(whole.net.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(own(X), whole.net(X))
+    assert print_compiled(_task(Branching(), tmp_path), CPU_CPP) is None
+
+
+class Branching(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if float(x.sum()) > 0 else -x

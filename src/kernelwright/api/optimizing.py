@@ -233,7 +233,7 @@ def result_of(begun: Begun, outcome: RunOutcome, original: nn.Module | None = No
         winner=outcome.winner,
         original=original,
         settings=begun.settings,
-        apart=_apart(begun) if begun.spec.by_blocks else None,
+        apart=_apart(begun),
         is_stored=begun.is_stored,
     )
 

@@ -43,6 +43,7 @@ from kernelwright.targets.gpu.profilers.profile import Profiled
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.namespace import bind_source
 from kernelwright.whole.composing import is_delivered
+from kernelwright.whole.printing import print_compiled
 from kernelwright.whole.step import COMPOSE, Compose, ComposeOnce
 
 OnEvent = Callable[[Event], None]
@@ -116,6 +117,8 @@ def carry_on(
     with _referee(referee, where, spec, wanted) as judge:
         tools = _tools(spec, store, where, judge, on_event)
         tools = replace(tools, can_tune=_can_tune(wanted, spec, referee))
+        if spec.may_compile and not around.is_quick:
+            tools = replace(tools, print_compiled=partial(print_compiled, spec.task, spec.target))
         return continue_run(run_id, replace(tools, prepare=prepare or preparation(where)))
 
 

@@ -19,7 +19,7 @@ from kernelwright.api.stored import stored_answer, unfinished_run
 from kernelwright.core.budget import Budget
 from kernelwright.core.errors import UserError
 from kernelwright.core.models import ModelSettings
-from kernelwright.core.policy import Policy, Weights
+from kernelwright.core.policy import LibraryCalls, Policy, Weights
 from kernelwright.core.request import BenchRequest, RunRequest
 from kernelwright.core.run import RunSpec
 from kernelwright.core.task import Task
@@ -184,6 +184,8 @@ def _begin(
     if wants_blocks(request, task, settings=where, evaluator=judge):
         whole = Budget(seconds=request.budget.seconds and FOR_THE_WHOLE * request.budget.seconds)
         spec = spec.model_copy(update={"by_blocks": True, "budget": whole})
+    elif request.blocks is None and not _why_not_whole(request, task, settings=where, evaluator=judge):
+        spec = spec.model_copy(update={"may_compile": may_compile(spec)})
     known = None if request.again or request.record or is_given else stored_answer(opened, spec)
     if known is not None:
         read = known.spec.model_copy(update={"task": task, "request": spec.request, "folder": spec.folder})
@@ -277,6 +279,23 @@ def wants_blocks(
     Raises:
         UserError: blocks are asked for where a model cannot be taken apart.
     """
+    found = _why_not_whole(request, task, settings=settings, evaluator=evaluator)
+    if request.blocks and found:
+        raise UserError(f"--blocks: a model cannot be taken apart {found[0]}; leave one of the two out")
+    return bool(request.blocks) or (request.blocks is None and not found and holds_blocks(task))
+
+
+def may_compile(spec: RunSpec) -> bool:
+    """Say whether torch.compile of the module may be delivered where it beats all that was found."""
+    own = spec.policy.library_calls is LibraryCalls.FORBIDDEN or spec.policy.weights is Weights.FROZEN
+    is_apart = target_of(spec.target).device.is_apart
+    return not own and not is_apart and "torch_compile" in spec.baselines
+
+
+def _why_not_whole(
+    request: RunRequest, task: Task, *, settings: Settings, evaluator: Evaluator | None
+) -> list[str]:
+    """Return why a module cannot be taken for a whole model, in words of the command line."""
     target = target_of(parse_target(request.target, is_elsewhere=isinstance(evaluator, Elsewhere)))
     why_not = {
         "with --record": request.record is not None,
@@ -287,10 +306,7 @@ def wants_blocks(
         "with --weights frozen": request.weights is Weights.FROZEN,
         "with --with-backward": request.with_backward,
     }
-    found = [words for words, holds in why_not.items() if holds]
-    if request.blocks and found:
-        raise UserError(f"--blocks: a model cannot be taken apart {found[0]}; leave one of the two out")
-    return bool(request.blocks) or (request.blocks is None and not found and holds_blocks(task))
+    return [words for words, holds in why_not.items() if holds]
 
 
 def _require_gradients(

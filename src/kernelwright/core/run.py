@@ -64,6 +64,8 @@ class RunSpec(Frozen):
     """What the user asked for, without the store's address; None: the run belongs to an experiment."""
     by_blocks: bool = False
     """The task is a whole model: its blocks have runs of their own, and this one puts it together."""
+    may_compile: bool = False
+    """Where torch.compile of the module as it is beats all that was found, that is delivered."""
     folder: str | None = None
     """What relative paths in the request are relative to. Recordings leave it and the request out."""
 

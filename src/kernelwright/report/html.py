@@ -55,7 +55,7 @@ def render_page(
         prompts=prompts,
         apart=story.apart,
         blocks=block_table(story.apart, story.finished.winner if story.finished else None)
-        if story.apart
+        if story.apart and story.apart.blocks
         else None,
         curve=sections.curve_chart(story),
         bars=sections.latency_chart(story),

@@ -195,7 +195,7 @@ def row_from_story(
         detail=failure or (finished.reason if finished else "not finished"),
         evaluations=finished.spent.evaluations if finished else len(story.evaluated),
         seconds=finished.spent.seconds if finished else 0.0,
-        is_apart=story.apart is not None,
+        is_apart=story.apart is not None and bool(story.apart.blocks),
         algebra_gain=story.prepared.algebra_gain if story.prepared else None,
         compiler=story.compiler,
     )

@@ -12,12 +12,14 @@ from kernelwright.agents.llm.tape import Tape
 from kernelwright.agents.problem import Problem
 from kernelwright.agents.roles import Team
 from kernelwright.agents.signature import task_signature
+from kernelwright.core.blocks import Composition
 from kernelwright.core.budget import Meter, Spent
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import BudgetUsedUp, ModelUnavailable, StoreError
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.events import (
     FinalistsTimed,
+    ModelTakenApart,
     RunFinished,
     RunStarted,
     StepMode,
@@ -88,6 +90,9 @@ class Tools:
     """Says of a final verdict whether the candidate is delivered."""
     last_resort: tuple[str, ...] = ()
     """Candidates that get a final whatever one of another says, where none is delivered."""
+    print_compiled: Callable[[], Candidate | None] = lambda: None
+    """Writes what is delivered where it beats all that was found: torch.compile of the module as it is. None:
+    nothing is."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +256,7 @@ class _Loop:
             )
             context.tell_given_up(lowering_failures(problem))
             reason = capture_error or self._search(context)
-            winner, evaluation = self._final(context)
+            winner, evaluation = self._delivered(context)
         if evaluation is None and self.state.ranking():
             reason = f"{reason}; {NO_TIME}"
         finished = RunFinished(
@@ -358,6 +363,33 @@ class _Loop:
                 return choice.order
         return tuple(ranking[: finalists.MOST])
 
+    def _delivered(self, context: StepContext) -> tuple[Candidate | None, Evaluation | None]:
+        """Return what is delivered and the last final verdict; torch.compile where that beats all else."""
+        winner, last = self._final(context)
+        if not finalists.may_be_behind_compiler(last, is_won=winner is not None):
+            return winner, last
+        compiled = self.tools.print_compiled()
+        if compiled is None or not self._may_judge(compiled.id):
+            return winner, last
+        self._begin_final(context, compiled)
+        context.hand_in(compiled)
+        evaluation = context.judge(compiled, final=True)
+        reached = (winner is not None and last is not None and last.geomean_speedup()) or 1.0
+        if not evaluation.is_faster or (evaluation.geomean_speedup() or 0.0) <= reached:
+            return winner, last
+        context.emit(_compiled_alone(compiled, evaluation))
+        return compiled, evaluation
+
+    def _may_judge(self, candidate_id: str) -> bool:
+        """Tell whether there is time for a final, or its verdict is there already."""
+        return self.meter.has_time() or (
+            self.journal.recorded_evaluation(candidate_id, is_final=True) is not None
+        )
+
+    def _begin_final(self, context: StepContext, candidate: Candidate) -> None:
+        self.state.step += 1
+        context.emit(StepStarted(step=self.state.step, mode="final", base=candidate.id))
+
     def _final(self, context: StepContext) -> tuple[Candidate | None, Evaluation | None]:
         """Measure the best again in fresh processes; the first that holds and is faster wins.
 
@@ -370,13 +402,25 @@ class _Loop:
         for candidate_id in (*order, *(name for name in left if (self.state.speedup(name) or 0.0) > 1)):
             if is_settled and candidate_id not in self.tools.last_resort:
                 continue
-            if not (self.meter.has_time() or self.journal.recorded_evaluation(candidate_id, is_final=True)):
+            if not self._may_judge(candidate_id):
                 break
-            self.state.step += 1
-            context.emit(StepStarted(step=self.state.step, mode="final", base=candidate_id))
             candidate = self.state.candidates[candidate_id]
+            self._begin_final(context, candidate)
             last = context.judge(candidate, final=True)
             if self.tools.accepts(last):
                 return candidate, last
             is_settled = is_settled or finalists.rules_out_the_next(last)
         return None, last
+
+
+def _compiled_alone(candidate: Candidate, evaluation: Evaluation) -> ModelTakenApart:
+    """Say how a module is delivered that has no kernel: as a whole model that was not taken apart."""
+    main = evaluation.told[0]
+    over_eager = main.speedup("eager")
+    return ModelTakenApart(
+        before_ms=main.candidate.median_ms * (over_eager.ratio if over_eager is not None else 1.0),
+        after_ms=None,
+        blocks=(),
+        compositions=(Composition(candidate=candidate.id, kinds=(), is_compiled=True),),
+        note="no kernel was faster",
+    )

@@ -271,9 +271,7 @@ class StepContext:
             self.note("referee", self._known(candidate.id), candidate=candidate.id)
             return known
         self.meter.require("evaluations", "seconds")
-        state.candidates.setdefault(candidate.id, candidate)
-        self._journal.add_candidate(candidate)
-        self.emit(CandidateWritten(step=state.step, candidate=candidate.id))
+        self.hand_in(candidate)
         self.tell_given_up(candidate.given_up, candidate.id)
         best_before = state.view().incumbent
         evaluation = self.judge(candidate, final=False)
@@ -289,6 +287,12 @@ class StepContext:
         if is_later and self._policy.accepts_as_base(state.standing(state.base), standing):
             self.replace_base(candidate.id)
         return evaluation
+
+    def hand_in(self, candidate: Candidate) -> None:
+        """Record a candidate before it is judged."""
+        self.state.candidates.setdefault(candidate.id, candidate)
+        self._journal.add_candidate(candidate)
+        self.emit(CandidateWritten(step=self.state.step, candidate=candidate.id))
 
     def _compare(self, candidate: Candidate, base_id: str | None) -> None:
         """Time a candidate in turn with its base where their verdicts cannot tell them apart."""

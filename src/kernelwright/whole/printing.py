@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import LoweringError
+from kernelwright.core.errors import CaptureError, LoweringError
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
 from kernelwright.delivery.runtime.contract import Contract
@@ -85,6 +85,14 @@ def print_model(
             for name in dict.fromkeys(method.partition("(")[0] for method in methods)
         )
     return Candidate(source=source, target=target, role="generator")
+
+
+def print_compiled(task: Task, target: TargetName) -> Candidate | None:
+    """Return torch.compile of a task's module as it is; None where the module cannot be exported."""
+    try:
+        return print_model(task, {}, target, is_compiled=True)
+    except (CaptureError, LoweringError):
+        return None
 
 
 def _with_blocks(program: Program, helpers: Mapping[str, tuple[str, str]]) -> Program:

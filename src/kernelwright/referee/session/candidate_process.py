@@ -48,6 +48,9 @@ from kernelwright.referee.worker.wire import Message
 
 GENERATOR_COUNTS, GENERATOR_BYTES = 16, 512
 """The state of a generator begins with its reference counts; what follows changes with every number drawn."""
+UNUSED = slice(13, 16)
+"""Bytes that hold nothing, counted from the seed. It is followed by 32 bits and a flag in torch's
+``mt19937_data_pod``."""
 N_NAMED = 4
 """Most differences that one message names."""
 FRAUD = (" was replaced", " was exchanged")
@@ -427,13 +430,19 @@ class CandidateProcess:
 
     def note_generator(self) -> None:
         """Seed the random generator and remember its state; see ``check_untampered``."""
-        self._call("seed", self._call_timeout_s, Status.RUNTIME_ERROR, seed=self._rng.randrange(1 << 31))
+        seed = self._rng.randrange(1 << 31)
+        self._call("seed", self._call_timeout_s, Status.RUNTIME_ERROR, seed=seed)
+        self._seed_bytes = seed.to_bytes(8, "little")
         self._generator = self._generator_now()
 
     _generator: bytes | None = None
+    _seed_bytes = b""
 
     def _generator_now(self) -> bytes | None:
-        """Return the begin of the generator's state, read from outside; None where that is not possible."""
+        """Return the begin of the generator's state, read from outside; None where that is not possible.
+
+        Bytes that hold nothing are zero: whoever puts the very same state back may leave anything in them.
+        """
         if not self.child.is_readable:
             return None
         state = np.empty(GENERATOR_BYTES, np.uint8)
@@ -441,6 +450,9 @@ class CandidateProcess:
             read_memory(self.child.pid, self.child.generator_at + GENERATOR_COUNTS, state)
         except Unreadable:
             return None
+        at = state.tobytes().find(self._seed_bytes)
+        if at >= 0:
+            state[at + UNUSED.start : at + UNUSED.stop] = 0
         return state.tobytes()
 
     def check_untampered(self) -> tuple[str, ...]:
@@ -594,23 +606,27 @@ class CandidateProcess:
 
     @contextlib.contextmanager
     def _judged(self, op: str, status: Status) -> Iterator[None]:
-        """Turn what a child did wrong into a Failure."""
+        """Turn what a child did wrong into a Failure.
+
+        The cause keeps no traceback: under Python 3.13 it would lead back to what holds it, and with it to
+        memory.
+        """
         try:
             yield
         except ChildRefused as error:
             text = error.text.strip().partition("\n")[0][:300]
-            raise Failure(status, f"{error.kind}: {text}", error.traceback) from error
+            raise Failure(status, f"{error.kind}: {text}", error.traceback) from error.with_traceback(None)
         except ChildLate as error:
             is_idle = error.cpu_s - self.watch.entered_s < IDLE_SHARE * error.timeout_s
             is_short = error.timeout_s < self._settings.load_timeout_s
             raise Failure(
                 Status.TIMEOUT, f"{op}: {error}", self.child.log_tail(), is_by_clock=is_idle and is_short
-            ) from error
+            ) from error.with_traceback(None)
         except ChildDied as error:
             raise Failure(
                 Status.CRASHED, f"{op}: the process {error.how}", self.child.log_tail(),
                 is_by_clock=error.may_be_killed,
-            ) from error  # fmt: skip
+            ) from error.with_traceback(None)  # fmt: skip
         except ChildError as error:
             raise MachineError(f"worker: {error}") from error
 

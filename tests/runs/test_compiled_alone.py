@@ -1,0 +1,115 @@
+"""Where torch.compile of the module beats all that was found, that is delivered, and counted apart."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runs.test_run import SPEC, Killed, events, tools
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.evaluation import Evaluation, Speedup, Status
+from kernelwright.core.events import CandidateEvaluated, Event, ModelTakenApart
+from kernelwright.report.story import tell
+from kernelwright.report.tables import Ending, row_from_story
+from kernelwright.report.verdict import run_verdict
+from kernelwright.runs.loop import RunOutcome, continue_run, create_run, start_run
+from kernelwright.store.base import Store
+from kernelwright.store.sqlstore import open_store
+from kernelwright.testing.fake_run import FakeReferee, ScriptedTeam
+
+COMPILED = Candidate(source="compiled")
+
+
+class ComparingReferee(FakeReferee):
+    """Compares finals with torch.compile, which is so many times as fast as eager."""
+
+    def __init__(self, verdicts: Mapping[str, float | Status], over_eager: float) -> None:
+        super().__init__(verdicts)
+        self.over_eager = over_eager
+
+    def evaluate(self, candidate: Candidate, *, final: bool = False, **how: Any) -> Evaluation:
+        """Look the verdict up."""
+        found = super().evaluate(candidate, final=final, **how)
+        if not final or not found.results:
+            return found
+        (result,) = found.results
+        ratio = result.speedups[0].ratio / self.over_eager
+        over = Speedup(baseline="torch_compile", ratio=ratio, low=0.98 * ratio, high=1.02 * ratio)
+        return found.model_copy(
+            update={"results": (result.model_copy(update={"speedups": (*result.speedups, over)}),)}
+        )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(tmp_path / "runs.db")
+
+
+def play(store: Store, referee: FakeReferee) -> RunOutcome:
+    how = tools(store, referee, ScriptedTeam(["a"], []), print_compiled=lambda: COMPILED)
+    return start_run(SPEC, how)
+
+
+def finals(referee: FakeReferee) -> list[str]:
+    return [source for source, is_final in referee.asked if is_final]
+
+
+def ending(store: Store, run_id: str) -> Ending:
+    story = tell(events(store, run_id))
+    return row_from_story(story, task="t", task_id="", category="", group="", run_id=run_id).ending
+
+
+def test_an_unchanged_module_is_compiled_where_that_is_faster(store: Store) -> None:
+    outcome = play(store, ComparingReferee({"a": 0.99, "compiled": 1.3}, over_eager=1.3))
+    assert outcome.winner == COMPILED and outcome.evaluation is not None
+    (apart,) = (event for event in events(store, outcome.run_id) if isinstance(event, ModelTakenApart))
+    assert not apart.blocks and [way.candidate for way in apart.compositions] == [COMPILED.id]
+    assert ending(store, outcome.run_id) is Ending.COMPILED
+    told = run_verdict(tell(events(store, outcome.run_id)))
+    assert "torch.compile of the model as it is, without a kernel" in told.lines[0]
+
+
+def test_a_kernel_that_is_slower_than_the_compiler_is_not_delivered(store: Store) -> None:
+    referee = ComparingReferee({"a": 1.2, "compiled": 1.5}, over_eager=1.5)
+    assert play(store, referee).winner == COMPILED
+    assert finals(referee) == ["a", "compiled"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "over_eager", "judged", "winner"),
+    [
+        ({"a": 2.0, "compiled": 1.5}, 1.5, ["a"], "a"),
+        ({"a": 1.2, "compiled": 1.1}, 1.5, ["a", "compiled"], "a"),
+        ({"a": 1.2, "compiled": Status.REJECTED}, 1.5, ["a", "compiled"], "a"),
+        ({"a": 0.99, "compiled": 1.0}, 0.9, ["a"], None),
+        ({"a" + n * "+fix": Status.CRASHED for n in range(9)} | {"compiled": 0.9}, 0.9, ["compiled"], None),
+    ],
+)
+def test_else_the_run_ends_as_ever(
+    store: Store,
+    verdicts: dict[str, float | Status],
+    over_eager: float,
+    judged: list[str],
+    winner: str | None,
+) -> None:
+    referee = ComparingReferee(verdicts, over_eager)
+    outcome = play(store, referee)
+    assert finals(referee) == judged
+    assert (outcome.winner.source if outcome.winner else None) == winner
+    assert not any(isinstance(event, ModelTakenApart) for event in events(store, outcome.run_id))
+
+
+def test_a_run_that_was_killed_after_its_verdict_does_not_repeat_it(store: Store) -> None:
+    referee = ComparingReferee({"a": 0.99, "compiled": 1.3}, over_eager=1.3)
+    run_id = create_run(SPEC, store)
+
+    def kill(event: Event) -> None:
+        if isinstance(event, CandidateEvaluated) and event.candidate == COMPILED.id:
+            raise Killed
+
+    team = ScriptedTeam(["a"], [])
+    with pytest.raises(Killed):
+        continue_run(run_id, tools(store, referee, team, print_compiled=lambda: COMPILED, on_event=kill))
+    outcome = continue_run(run_id, tools(store, referee, team, print_compiled=lambda: COMPILED))
+    assert outcome.winner == COMPILED and finals(referee).count("compiled") == 1
