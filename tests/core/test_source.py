@@ -160,6 +160,8 @@ def _outcome(source: str) -> dict[str, str]:
 
 @given(WORDS)
 @example("00\x1f")
+@example("\t00")
+@example(" \n 00")
 def test_any_text_has_a_program_of_its_own(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
 

@@ -303,6 +303,18 @@ def test_roundings_show_which_decisions_hang_on_them() -> None:
     assert torch.stack([one != truth for one in moved]).any(0)[wrong].all()
 
 
+def test_what_torch_computes_inside_a_function_of_its_own_moves_too() -> None:
+    class Triplet(nn.Module):
+        def forward(self, far: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.triplet_margin_loss(far, x, x.flip(0), reduction="none")
+
+    x = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
+    far = x + 1e6
+    truth = run_in_double(Triplet(), [far, x])[1]
+    moved = run_in_double(Triplet(), [far, x], 16 * EPS32)[1]
+    assert (moved - truth).abs().max() > 0.1
+
+
 def test_equal_results_move_alike() -> None:
     class Equal(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -145,6 +145,12 @@ HONEST = {
         "s = x.abs().max().clamp(min=1e-6) / 127\nreturn torch.round(x * (1 / s)) * s",
         "x",
     ),
+    "a rounding of many levels": Pair(
+        "torch.randn(128, 64)",
+        "return torch.floor(torch.sigmoid(x) * 255)",
+        "return torch.floor(255 / (1 + torch.exp(-x)))",
+        "x",
+    ),
     "a permutation in every row": Pair(
         "torch.randn(32, 16), torch.stack([torch.randperm(16) for _ in range(32)])",
         "return torch.zeros_like(x).scatter(1, at, x)",

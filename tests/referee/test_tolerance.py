@@ -361,6 +361,17 @@ def test_what_jumps_may_have_moved_smoothly_besides() -> None:
         assert expected.judge(_raw(values.astype(np.float32))).is_close is is_close
 
 
+def test_a_small_jump_is_told_from_smooth_moves_where_little_was_moved() -> None:
+    truth = np.array([100.0, 200.0, 300.0, 400.0])
+    jumped = _raw(truth + np.array([0.0, 1.0, 0.0, 0.0]))
+    expected = ExpectedOutput(
+        "float32", _raw(truth.astype(np.float32)), _raw(truth), policy=TolerancePolicy.STRICT,
+        inputs_per_output=64.0, slack=Slack(floor=32.0),
+    )  # fmt: skip
+    assert not expected.widen_where_it_jumps(jumped)
+    assert expected.widen_where_it_jumps(jumped, units=expected.least_units)
+
+
 def test_a_jump_that_was_seen_before_is_no_news() -> None:
     truth = np.array([1.0, 2.0, 3.0, 4.0])
     expected = expect(truth.astype(np.float32), truth)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from lab.golden import check_golden
 from lab.sample_run import COMPILE_MS, EAGER_MS, FLOOR, StubStore, make_store
 
-from kernelwright.core.blocks import Composition
+from kernelwright.core.blocks import BlockShare, Composition
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.events import LoweringGaveUp, ModelTakenApart, RunFinished, TaskPrepared
@@ -208,7 +208,8 @@ def taken_apart(kinds: tuple[int, ...]) -> StubStore:
     *events, finished = store.events
     assert isinstance(finished, RunFinished) and finished.winner is not None
     way = Composition(candidate=finished.winner, kinds=kinds, is_compiled=True)
-    apart = ModelTakenApart(before_ms=2.0, after_ms=1.0, blocks=(), compositions=(way,))
+    block = BlockShare(name="Block", paths=("layers.0", "layers.1"), before_ms=1.0, share=0.5)
+    apart = ModelTakenApart(before_ms=2.0, after_ms=1.0, blocks=(block,), compositions=(way,))
     return StubStore(store.record, [*events, apart, finished])
 
 

@@ -10,7 +10,8 @@ from kernelwright.api import playing
 from kernelwright.api.experiments import check_place, check_title, failure_of, row_of, title_for
 from kernelwright.api.machines import bound_settings, further_baselines, parse_target
 from kernelwright.api.models import check_models, ready_models
-from kernelwright.api.starting import spec_for
+from kernelwright.api.models_apart import finish_by_blocks
+from kernelwright.api.starting import Begun, as_whole, may_compile, spec_for
 from kernelwright.api.workers import any_machine, open_fleet
 from kernelwright.core.errors import UserError
 from kernelwright.core.evidence import FactValue
@@ -25,6 +26,7 @@ from kernelwright.remote.fleet.lanes import FleetJob, Lanes
 from kernelwright.remote.fleet.session import FleetEvaluator
 from kernelwright.report.benchprogress import RunsProgress, show_runs
 from kernelwright.report.judged import shared_facts
+from kernelwright.report.reproduce import request_of
 from kernelwright.report.results import BenchResult
 from kernelwright.report.tables import BenchRow
 from kernelwright.runs.evaluator import Evaluator
@@ -144,11 +146,18 @@ class _Bench:
             )
             # side by side, all know what the first did when it began: who ends first is of no account
             first = next(iter(self.store.iter_runs(self.title)), None) if progress is None else None
+            spec = self._as_whole(spec, referee)
             run_id = create_run(spec, self.store, first.spec if first is not None else None)
         failure = None
         if record is None or record.state is not RunState.FINISHED:
             is_profiled = self.request.profile and not self.request.quick
             profile = None if is_profiled else playing.no_profiler("this bench takes no profiles")
+            spec = self.store.get_run(run_id).spec
+            if spec.by_blocks:
+                begun = Begun(run_id, spec, self.store, self.settings, referee)
+                tell = (lambda line: None) if progress is None else progress.tell
+                failure = failure_of(lambda: finish_by_blocks(begun, progress=False, tell=tell))
+                return row_of(self.store, run_id, entry, failure)
             failure = failure_of(
                 lambda: playing.carry_on(
                     run_id,
@@ -161,6 +170,16 @@ class _Bench:
                 )
             )
         return row_of(self.store, run_id, entry, failure)
+
+    def _as_whole(self, spec: RunSpec, referee: Evaluator) -> RunSpec:
+        """Return the spec of a run that delivers what ``optimize`` would; a fleet takes no model apart."""
+        if self.request.quick:
+            return spec
+        asked = request_of(spec).model_copy(update={"confine_tasks": self.request.confine_tasks})
+        if self.request.workers is not None:
+            return spec.model_copy(update={"may_compile": may_compile(spec)})
+        whole = as_whole(spec, asked, settings=self.settings, evaluator=referee)
+        return whole.model_copy(update={"request": asked}) if whole.by_blocks else whole
 
 
 def run_bench(

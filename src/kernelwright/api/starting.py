@@ -181,11 +181,7 @@ def _begin(
             "folder": str(Path.cwd()),
         }
     )
-    if wants_blocks(request, task, settings=where, evaluator=judge):
-        whole = Budget(seconds=request.budget.seconds and FOR_THE_WHOLE * request.budget.seconds)
-        spec = spec.model_copy(update={"by_blocks": True, "budget": whole})
-    elif request.blocks is None and not _why_not_whole(request, task, settings=where, evaluator=judge):
-        spec = spec.model_copy(update={"may_compile": may_compile(spec)})
+    spec = as_whole(spec, request, settings=where, evaluator=judge)
     known = None if request.again or request.record or is_given else stored_answer(opened, spec)
     if known is not None:
         read = known.spec.model_copy(update={"task": task, "request": spec.request, "folder": spec.folder})
@@ -269,6 +265,22 @@ def _fleet_of(record: RunRecord, where: Settings) -> Evaluator | None:
             f"--resume {spec.experiment} --workers"
         )
     return None
+
+
+def as_whole(
+    spec: RunSpec, request: RunRequest, *, settings: Settings, evaluator: Evaluator | None
+) -> RunSpec:
+    """Return the spec of a run that takes its model apart, or may deliver torch.compile of a module.
+
+    Raises:
+        UserError: blocks are asked for where a model cannot be taken apart.
+    """
+    if wants_blocks(request, spec.task, settings=settings, evaluator=evaluator):
+        whole = Budget(seconds=request.budget.seconds and FOR_THE_WHOLE * request.budget.seconds)
+        return spec.model_copy(update={"by_blocks": True, "budget": whole})
+    if request.blocks is False or _why_not_whole(request, spec.task, settings=settings, evaluator=evaluator):
+        return spec
+    return spec.model_copy(update={"may_compile": may_compile(spec)})
 
 
 def wants_blocks(

@@ -178,7 +178,7 @@ class ModelProfiled(Frozen):
     total_ms: float
     """Of one call of the model, in the process that asked."""
     blocks: tuple[BlockShare, ...]
-    """The kind that takes most time first."""
+    """The kind that takes most time first; none: torch.compile of the module beat its kernels."""
 
 
 class ModelTakenApart(Frozen):
@@ -190,7 +190,7 @@ class ModelTakenApart(Frozen):
     after_ms: float | None
     """The same with all kernels; None: there is none, or they are for another machine."""
     blocks: tuple[BlockShare, ...]
-    """The kind that takes most time first."""
+    """The kind that takes most time first; none: torch.compile of the module beat its kernels."""
     compositions: tuple[Composition, ...]
     """What the referee is asked to judge."""
     note: str = ""

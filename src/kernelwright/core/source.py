@@ -34,7 +34,7 @@ def normalise(source: str) -> str:
     where it is no Python, where it reads its own comments, docstrings or line numbers, where Python cannot
     print what it has read, or where it has more than ``MAX_SOURCE_BYTES`` or ``MAX_TOKENS``.
     """
-    as_written = source.strip(_BLANK) + "\n"
+    as_written = source.lstrip("\r\n").rstrip(_BLANK) + "\n"  # an indented text is no Python, and stays so
     if len(source) > MAX_SOURCE_BYTES or _has_too_many_tokens(source):
         return as_written
     if _TYPE_COMMENT.search(source) and "jit" in source:

@@ -1,6 +1,6 @@
 """Which referee judged: verdicts and figures of one version may be compared, those of two may not."""
 
-REFEREE_VERSION = 8
+REFEREE_VERSION = 9
 """Raised when a change can turn a verdict or move a figure.
 
 Version 1 is everything before version 2. In version 2 calls are started from outside and their outputs read
@@ -24,5 +24,7 @@ anybody had figures of one to compare. In version 8 complex outputs are read fro
 one at a time, samples that a candidate met are drawn anew by lot, inputs that are always alike are renewed
 one by one, weights that every construction makes alike are others in timed calls, sums of inputs cancel, what
 is rounded is an integer already, integers have as many bits as the reference is exact with, and parameters
-are zero as a whole or like each other.
+are zero as a whole or like each other. In version 9 an output is moved until no further element jumps, small
+jumps count, what torch computes inside its own functions is moved too, and whoever puts the very same state
+of the random generator back has not tampered with it.
 """

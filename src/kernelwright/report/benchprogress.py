@@ -70,6 +70,10 @@ class RunsProgress(_Counted):
             best = self._story.best
             self._update(now + (f", best {best.speedup}" if best is not None else ""))
 
+    def tell(self, what: str) -> None:
+        """Say what the current run does, where no event does."""
+        self._update(what)
+
     def finish(self, row: BenchRow) -> None:
         """Say how a run ended."""
         self._say(f": {describe(row)}")

@@ -32,7 +32,8 @@ def request_of(spec: RunSpec) -> RunRequest:
     }
     if asked is not None:
         known |= {"workloads": asked.workloads} if task.dynamic else {}
-        known |= {"budget": asked.budget} if asked.with_backward else {}  # the run's own is half of it
+        if asked.with_backward or spec.by_blocks:  # the run's own is a part of it
+            known |= {"budget": asked.budget}
         return RunRequest.model_validate({**dict(asked), **known})
     return RunRequest(task=place_of(task), cold=spec.is_cold, **known)
 

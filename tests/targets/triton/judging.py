@@ -19,7 +19,7 @@ from kernelwright.referee.host.input_distributions import nudge
 from kernelwright.referee.host.odd_rows import Keeping
 from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.session.input_samples import TOUCHED, SampleKey, SampleLayout, plan_samples
-from kernelwright.referee.session.sample_maker import N_NUDGES
+from kernelwright.referee.session.sample_maker import N_STILL
 from kernelwright.referee.worker.tensors import dtype_name, is_dense
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 
@@ -122,7 +122,7 @@ class Judge:
         return _listed(result), dict(double.state_dict())
 
     def _widen(self, trial: Trial, expected: ExpectedOutput, place: int, changed: list[str]) -> None:
-        for seed in range(N_NUDGES):
+        for seed in range(N_STILL):
             generator = torch.Generator().manual_seed(seed)
             inputs = [x.clone() if isinstance(x, torch.Tensor) else x for x in trial.inputs]
             for x in inputs:

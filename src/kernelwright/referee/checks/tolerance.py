@@ -185,8 +185,16 @@ class ExpectedOutput:
     @property
     def units(self) -> float:
         """By how many units in the last place inputs are moved, to see whether an exact output moves."""
+        return self._units(self._slack)
+
+    @property
+    def least_units(self) -> float:
+        """The same for ordinary inputs: small jumps are no jumps beside what more units move smoothly."""
+        return self._units(EVEN)
+
+    def _units(self, slack: Slack) -> float:
         floor = POLICY_FLOOR.get(self._policy, 0.0) / ULP["float32"]
-        return max(self._slack.floor * FLOOR_ULP * self._growth, self._slack.reference * floor)
+        return max(slack.floor * FLOOR_ULP * self._growth, slack.reference * floor)
 
     @property
     def _floor(self) -> float:
@@ -214,13 +222,16 @@ class ExpectedOutput:
             for x, high, low, moved in _chunks(oracle.view(np.float64), self._high, self._low, self._moved):
                 np.fmax(moved, np.abs((x - high) - low) * by, out=moved, casting="same_kind")
 
-    def widen_where_it_jumps(self, oracle: Array, *, in_rows: bool = False) -> bool:
+    def widen_where_it_jumps(
+        self, oracle: Array, *, units: float | None = None, in_rows: bool = False
+    ) -> bool:
         """Allow the jumps of elements that hang on roundings, such as those of what is rounded or counted.
 
         Moves that are no larger than roundings explain stay with ``widen``.
 
         Args:
             oracle: raw float64 results where inputs, or results inside the oracle, were moved by roundings.
+            units: by how many units in the last place they were moved; None: `units`.
             in_rows: the order of equal values is open. So many orders are possible that a few results do not
                 show them: where an element of a row jumps, every other one may be what any of them is.
 
@@ -232,7 +243,7 @@ class ExpectedOutput:
         if self._moved is None:
             self._moved = np.zeros(self._high.size, np.float32)
         is_new = False
-        moved_by = self.units * ULP["float32"]
+        moved_by = (self.units if units is None else units) * ULP["float32"]
         scale = max(self._rms, _TINY)
         with np.errstate(all="ignore"):
             arrays = oracle.view(np.float64), self._high, self._low, self._moved

@@ -6,9 +6,8 @@ and casts such as ``.float()`` or ``dtype=torch.float32``, which would fail besi
 oracle must keep. Code that asks for a dtype is told the reference's own, so that a constant taken from
 ``torch.finfo(x.dtype)`` and a branch on the dtype are those of the reference.
 
-To see which decisions hang on roundings, results can be moved by lot, as roundings of float32 would move
-them. Comparisons need it: inputs that move a little move both sides alike, and each side has roundings of its
-own.
+To see which decisions hang on roundings, results can be moved as roundings of float32 would move them
+(``moved_results.py``).
 
 Where float64 cannot be kept, one operation runs in the reference's own dtype and its result goes on in
 float64: an operation that has no float64 kernel or is compiled for another dtype, and a view of the bits.
@@ -16,7 +15,6 @@ float64: an operation that has no float64 kernel or is compiled for another dtyp
 
 import contextlib
 import copy
-import random
 import types
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +24,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from kernelwright.referee.host.input_distributions import lots_alike
+from kernelwright.referee.host.moved_results import MovedResults
 
 _PROMOTED = {
     torch.float16: torch.float64,
@@ -61,11 +59,9 @@ class InDouble(TorchFunctionMode):
     written to it is read again. The tensor itself is never written to.
     """
 
-    def __init__(self, own: torch.dtype, rounding: float = 0.0) -> None:
-        """``rounding``: relative size by which results that float32 cannot hold are moved at most."""
+    def __init__(self, own: torch.dtype) -> None:
         super().__init__()
-        self._own, self._rounding = own, rounding
-        self._lot = random.getrandbits(62)
+        self._own = own
         self._twins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def __torch_function__(
@@ -82,8 +78,7 @@ class InDouble(TorchFunctionMode):
         is_written = _is_in_place(func) or "out" in kwargs
         try:
             given = self._promoted((args, kwargs))
-            result = self.kept(_CASTS.get(func, func)(*given[0], **given[1]))
-            return self._rounded(result, given) if self._rounding and not is_written else result
+            return self.kept(_CASTS.get(func, func)(*given[0], **given[1]))
         except (RuntimeError, NotImplementedError):
             if is_written or func in _OF_DATA:
                 raise
@@ -122,20 +117,6 @@ class InDouble(TorchFunctionMode):
             return self._promoted(result)
         return result
 
-    def _rounded(self, result: Any, given: Any) -> Any:
-        """Return a result as float32 might have had it; views of what was given stay as they are.
-
-        Equal values move alike, so ties stay ties.
-        """
-        if not isinstance(result, torch.Tensor) or result.dtype is not torch.float64:
-            return result
-        own = result.untyped_storage().data_ptr()
-        tensors = (x for x in tree_leaves(given) if isinstance(x, torch.Tensor))
-        if any(x.untyped_storage().data_ptr() == own for x in tensors):
-            return result
-        is_held = result.float().double() == result
-        return torch.where(is_held, result, result * (1 + self._rounding * lots_alike(result, self._lot)))
-
     def _twin(self, tensor: torch.Tensor) -> torch.Tensor:
         held = self._twins.get(id(tensor))
         if held is None:
@@ -151,14 +132,14 @@ def run_in_double(model: nn.Module, args: Any, rounding: float = 0.0) -> tuple[n
 
 
 def call_double(double: nn.Module, args: Any, rounding: float = 0.0) -> Any:
-    """Call a float64 module on float64 copies of its arguments; ``rounding`` as for ``InDouble``."""
+    """Call a float64 module on float64 copies of its arguments; ``rounding`` as for ``MovedResults``."""
     before = torch.get_default_dtype()
     own = next((x.dtype for x in tree_leaves(args) if _is_low(x)), before)
     torch.set_default_dtype(torch.float64)
     try:
         values = doubled(args)
-        mode = InDouble(own, rounding)
-        with mode:
+        mode = InDouble(own)
+        with MovedResults(rounding) if rounding else contextlib.nullcontext(), mode:
             result = double(*values)
         return mode.kept(result)
     finally:

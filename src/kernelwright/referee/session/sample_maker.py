@@ -311,8 +311,8 @@ class DrawMaker:
         ``is_exact``: for what equality decides about, else for floats.
         """
         changed = {name: self._watched[name] for name in draw.changed}
-        units = draw.outputs[0].units
-        ulps = units if is_exact else 0.0
+        first = draw.outputs[0]
+        ulps = first.units if is_exact else 0.0
 
         def nudged() -> bool:
             seed = new_seed()  # one way or the other leads over an edge
@@ -320,23 +320,27 @@ class DrawMaker:
 
         _until_still(nudged)
         if not is_exact:
-            self._see_rounded(draw, changed, units)
+            self._see_rounded(draw, changed, (first.units, first.least_units))
 
-    def _see_rounded(self, draw: InputSample, changed: Mapping[str, Slot], units: float) -> None:
-        """Show what is expected how the oracle jumps where its own results move as roundings move them."""
+    def _see_rounded(self, draw: InputSample, changed: Mapping[str, Slot], sizes: Sequence[float]) -> None:
+        """Show what is expected how the oracle jumps where its own results move as roundings move them.
+
+        ``sizes``: by how many units in the last place; each in every turn.
+        """
         name = next(self._names)
         inputs = SharedMemory(self._layout.args_bytes)
         inputs.copy_from(draw.inputs)
         self._host.bind(name, self._layout.args, inputs)
 
-        def rounded() -> bool:
+        def rounded(units: float) -> bool:
             slots = self._run_oracle(draw.state, name, changed, rounding=units * ULP["float32"])
             truth = self._scratch["truth"]
             expected = zip([*draw.outputs, *draw.changed.values()], slots, strict=True)
-            return any([one.widen_where_it_jumps(truth.slot_bytes(slot)) for one, slot in expected])
+            jumps = [one.widen_where_it_jumps(truth.slot_bytes(slot), units=units) for one, slot in expected]
+            return any(jumps)
 
         try:
-            _until_still(lambda: any([rounded() for _ in range(2)]))
+            _until_still(lambda: any([rounded(units) for units in sizes]))
         except TaskError:  # moved out of a range that the reference checks
             return
         finally:
