@@ -19,10 +19,13 @@ from kernelwright.core.budget import Budget
 from kernelwright.core.errors import LoweringError, MachineError, TaskError, UserError
 from kernelwright.core.evaluation import Speedup
 from kernelwright.core.events import CandidateEvaluated, Event
+from kernelwright.core.places import AtPath
+from kernelwright.core.request import BenchRequest
 from kernelwright.remote.fleet.fleet import Fleet
 from kernelwright.remote.fleet.records import WorkerOrder
 from kernelwright.report.html import render_report
 from kernelwright.report.story import tell
+from kernelwright.report.tables import Ending
 from kernelwright.report.verdict import run_verdict
 from kernelwright.settings import Settings
 from kernelwright.whole import profiling
@@ -248,6 +251,37 @@ def test_where_kernels_lose_to_torch_compile_the_model_is_delivered_compiled(
         assert kernelwright.report(module).kernel_calls == 0 and type(module).__name__ == "Net"
     verdict = run_verdict(tell(stored.event for stored in result.store.iter_events(result.run_id)))
     assert "torch.compile of the model as it is, without a kernel" in verdict.lines[0]
+
+
+def test_a_module_of_one_kernel_is_delivered_compiled_where_that_is_faster(
+    referee: Generous, settings: Settings, tmp_path: Path
+) -> None:
+    referee.over_compile, referee.over_compile_alone, referee.speedup_alone = 0.8, 1.0, 2.5
+    gate = Gate(32).eval()
+    result = optimised(settings, gate)
+    assert result.speedup == pytest.approx(2.5) and result.delivery is None
+    for module in (result.module, kernelwright.load(result.save(tmp_path / "saved"))):
+        module.compile(backend="eager")
+        with torch.no_grad():
+            torch.testing.assert_close(module(X), gate(X))
+        assert kernelwright.report(module).kernel_calls == 0 and type(module).__name__ == "Gate"
+    assert optimised(settings, gate).is_stored
+    kernel = optimised(settings, gate, blocks=False)
+    assert kernel.speedup == pytest.approx(2.0) and kernel.delivery is not None
+
+
+def test_a_bench_delivers_what_was_put_together(
+    referee: Generous, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "stack.py").write_text(SOURCE, encoding="utf-8")
+    request = BenchRequest(sources=(AtPath(path=str(tmp_path)),), budget=Budget(evaluations=2))
+    (row,) = kernelwright.api.run_bench(request, title="t", settings=settings, progress=False).rows
+    assert row.ending is Ending.REARRANGED and row.is_apart  # all kernels are alike: torch's calls came first
+    n_judged = len(referee.judged)
+    again = request.resumed("t")
+    assert isinstance(again, BenchRequest)
+    assert kernelwright.api.run_bench(again, title="t", settings=settings, progress=False).rows == (row,)
+    assert len(referee.judged) == n_judged
 
 
 def test_where_no_block_has_a_kernel_torch_compile_is_tried_all_the_same(

@@ -22,12 +22,11 @@ from kernelwright.whole import profiling
 class Generous:
     """A stand-in: ``speedup`` times as fast as eager, and ``over_compile`` times as torch.compile.
 
-    ``over_compile_alone`` is for a whole model that is compiled and has no kernel.
+    ``over_compile_alone`` and ``speedup_alone`` are for a model that is compiled and has no kernel.
     """
 
-    speedup = 2.0
-
     def __init__(self, over_compile: float = 1.5) -> None:
+        self.speedup = self.speedup_alone = 2.0
         self.over_compile = self.over_compile_alone = over_compile
         self.here = Speedup(baseline="eager", ratio=1.8, low=1.7, high=1.9)
         self.judged: list[str] = []
@@ -48,8 +47,9 @@ class Generous:
     ) -> Evaluation:
         assert self.task is not None
         self.judged.append(self.task.name)
-        made = fake_evaluation(candidate, self.task, self.speedup, final=final)
         is_alone = "torch.compile(" in candidate.source and "CPP_SOURCE" not in candidate.source
+        speedup = self.speedup_alone if is_alone else self.speedup
+        made = fake_evaluation(candidate, self.task, speedup, final=final)
         ratio = self.over_compile_alone if is_alone else self.over_compile
         over = Speedup(baseline="torch_compile", ratio=ratio, low=0.98 * ratio, high=1.02 * ratio)
         (result,) = made.results

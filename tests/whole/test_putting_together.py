@@ -23,6 +23,7 @@ from kernelwright.core.task import Task
 from kernelwright.delivery.making import calls_of
 from kernelwright.targets.cpp.build import find_cpp_source
 from kernelwright.targets.module_file.nested import nested
+from kernelwright.targets.registry import target_of
 from kernelwright.tasks.likeness import likeness
 from kernelwright.tasks.live import task_from_module
 from kernelwright.whole.blocks import BlockKind, find_blocks
@@ -158,6 +159,7 @@ def test_the_model_owns_its_weights_and_trains_as_the_original(whole: Whole, pat
 
 def test_one_file_holds_all_kernels_and_its_weights_may_change(whole: Whole, patched: PatchedModel) -> None:
     candidate = print_model(whole.task, patched.kernels.by_path, CPU_CPP)
+    assert target_of(CPU_CPP).has_kernel(candidate.source)
     source = find_cpp_source(candidate.program)
     assert source is not None and "namespace block_1" in source.text
     model = in_process(candidate)
@@ -258,7 +260,7 @@ def test_a_model_compiled_as_it_is_holds_no_kernel_and_one_that_cannot_be_export
     whole: Whole, tmp_path: Path
 ) -> None:
     found = print_compiled(whole.task, CPU_CPP)
-    assert found is not None and find_cpp_source(found.source) is None
+    assert found is not None and not target_of(CPU_CPP).has_kernel(found.source)
     own = in_process(found)
     own.load_state_dict(whole.net.state_dict())
     with torch.no_grad():
