@@ -137,7 +137,7 @@ class _ForwardWriter:
         last: dict[str, int] = {}
         n_views = {r for s in self.program.steps if isinstance(s, Call) and s.is_view for r in s.results}
         for position, step in enumerate(self.program.steps):
-            for name in _reads(step):
+            for name in sorted(_reads(step)):  # the text must be the same in every process
                 last[name] = position
         staying = {*self.program.outputs, *(b for _, b in self.program.mutations), *n_views}
         for step in self.program.steps:
