@@ -75,7 +75,8 @@ class OptimizeResult:
     settings: Settings | None = None
     """Where caches are; default: ``load_settings()``."""
     apart: ModelTakenApart | None = None
-    """Of a whole model: its blocks and how it was put together; None for one kernel."""
+    """Of a whole model: its blocks and how it was put together. Of a module that torch.compile alone makes
+    fastest: that, and no blocks. None for one kernel."""
     is_stored: bool = False
     """The store had the answer: nothing was measured now."""
     backward: BackwardRun | None = None
@@ -104,8 +105,8 @@ class OptimizeResult:
 
     @cached_property
     def delivery(self) -> Delivery | None:
-        """The replacement with its kernel and contract; None when nothing faster was found, or for a whole
-        model."""
+        """The replacement with its kernel and contract; None when nothing faster was found, for a whole
+        model, and where torch.compile alone is delivered."""
         if self.winner is None or self.apart is not None:
             return None
         require_own(self.task, self.settings, "delivery")
@@ -121,7 +122,8 @@ class OptimizeResult:
 
     @cached_property
     def patched(self) -> PatchedModel | None:
-        """The whole model with kernels in its blocks; None when nothing was faster, or for one kernel."""
+        """The whole model with kernels in its blocks, or a module that torch.compile alone makes fastest;
+        None when nothing was faster, or for one kernel."""
         way = self.composition
         if self.winner is None or self.apart is None or way is None:
             return None
