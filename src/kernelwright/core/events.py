@@ -178,7 +178,7 @@ class ModelProfiled(Frozen):
     total_ms: float
     """Of one call of the model, in the process that asked."""
     blocks: tuple[BlockShare, ...]
-    """The kind that takes most time first; none: torch.compile of the module beat its kernels."""
+    """The kind that takes most time first."""
 
 
 class ModelTakenApart(Frozen):
