@@ -254,7 +254,7 @@ class ExpectedOutput:
                 by = np.where(by < JUMP * sizes, 0.0, by + BLUR * sizes)
                 if in_rows:
                     span = np.maximum(x, high).max(axis=1) - np.minimum(x, high).min(axis=1)
-                    by = np.where(by.any(axis=1), span, 0.0)[:, None] + np.zeros_like(by)
+                    by = np.where(by.any(axis=1), span, 0.0)[:, None]
                 is_new |= bool((by > NEWS * moved).any())
                 np.fmax(moved, by, out=moved, casting="same_kind")
         return is_new

@@ -63,8 +63,8 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 PROBES = ("nonfinite_up", "nonfinite_down")
 """Large and small finite values in the places of NaN and infinity."""
 N_STILL, N_TURNS = 3, 12
-"""Inputs are moved by a unit in the last place, both ways, until no output has jumped anew in so many turns
-on end: every element must have had a chance to. There are so many turns at most."""
+"""Inputs, or what the oracle computes inside, are moved until no output has jumped anew in `N_STILL` turns on
+end: every element must have had a chance to jump. `N_TURNS` are the most."""
 
 
 ANOTHER = "another"
