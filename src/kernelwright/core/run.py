@@ -61,8 +61,8 @@ class RunSpec(Frozen):
     environment: dict[str, FactValue] = Field(default_factory=dict)
     """Processor, versions, threads: what the figures hold for, for a reader."""
     request: RunRequest | None = None
-    """What the user asked for, without the store's address; None: the run belongs to an experiment, and is of one
-    kernel."""
+    """What the user asked for, without the store's address; None: the run belongs to an
+    experiment, and is of one kernel."""
     by_blocks: bool = False
     """The task is a whole model: its blocks have runs of their own, and this one puts it together."""
     may_compile: bool = False

@@ -31,8 +31,9 @@ def normalise(source: str) -> str:
     Comments, docstrings and other strings that are statements go, in C++ and CUDA texts the comments;
     quotes, brackets, line breaks and indentation become those of ``printing.unparse``, the same for
     every Python. The program of a program is itself. A source keeps its text, but for line breaks before it
-    and blank space behind it, where it is no Python, where it reads its own comments, docstrings or line numbers, where Python cannot
-    print what it has read, or where it has more than ``MAX_SOURCE_BYTES`` or ``MAX_TOKENS``.
+    and blank space behind it, where it is no Python, where it reads its own comments, docstrings or line
+    numbers, where Python cannot print what it has read, or where it has more than ``MAX_SOURCE_BYTES`` or
+    ``MAX_TOKENS``.
     """
     as_written = source.lstrip("\r\n").rstrip(_BLANK) + "\n"  # indented, it is no Python and stays none
     if len(source) > MAX_SOURCE_BYTES or _has_too_many_tokens(source):
