@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen, content_hash
 from kernelwright.core.task import Task
+from kernelwright.referee.version import REFEREE_VERSION
 
 
 class Subject(Protocol):
@@ -35,7 +36,7 @@ class Trial(Frozen):
     """One verdict on one subject."""
 
     key: str
-    """Content hash of task and source: a changed subject is judged anew."""
+    """Content hash of task, source and referee: a changed subject is judged anew."""
     name: str
     run: int
     status: str
@@ -77,8 +78,8 @@ def trial_of(subject: Subject, run: int, evaluation: Evaluation) -> Trial:
 
 
 def key_of(subject: Subject) -> str:
-    """Return what a subject is known by."""
-    return content_hash(subject.task.id, subject.source)
+    """Return what a subject is known by to this version of the referee."""
+    return content_hash(subject.task.id, subject.source, str(REFEREE_VERSION))
 
 
 class Journal:

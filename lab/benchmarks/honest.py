@@ -36,7 +36,6 @@ from kernelwright.core.roofline import Floor
 from kernelwright.core.run import RunSpec
 from kernelwright.core.target import CPU_CPP, TargetName
 from kernelwright.core.task import Task
-from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.device import Device, parse_device
 from kernelwright.referee.session.referee import Referee, RefereeSettings
 from kernelwright.runs.prepare import floors_on, prepare
@@ -44,6 +43,7 @@ from kernelwright.settings import load_settings
 from kernelwright.skills.load import load_skills
 from kernelwright.targets.gpu.driver_files import find_gpus
 from lab.benchmarks import RESULTS
+from lab.footer import environment, footer
 from lab.honest import PER_TASK, Honest, ours, written_by_hand
 from lab.mutants.bases import BASES
 from lab.trials import Journal, Trial, by_task, trial_of
@@ -174,14 +174,7 @@ def render(result: dict[str, Any]) -> str:
     for r in rows:
         share = f"{r['verified']} of {r['runs']}"
         lines.append(f"| {r['kernel']} | {r['origin']} | {r['title']} | {r['task']} | {share} |")
-    where = result["environment"]
-    lines += [
-        "",
-        f"{result['date']}; {result['gpus']}{where['processor']}, {where['cores']} cores; "
-        f"torch {where['torch']}, {where['compiler']}.",
-        "",
-        f"Command: `{result['command']}`",
-    ]
+    lines += ["", footer(result, result["gpus"]), "", f"Command: `{result['command']}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -242,7 +235,7 @@ def main() -> int:
     result = {
         "date": datetime.date.today().isoformat(),
         "command": command_of(options, device),
-        "environment": probe_machine().environment(),
+        "environment": environment(),
         "device": str(device),
         "gpus": "".join(f"{gpu.name}, driver {gpu.driver}; " for gpu in find_gpus() if device.has_driver),
         "runs": options.runs,

@@ -33,6 +33,7 @@ from typing import Any
 
 from kernelwright.store.sqlstore import open_store
 from lab.benchmarks import RESULTS
+from lab.footer import environment, footer, row_line, rows_in
 from lab.kills.laboratory import Kill, Laboratory, Outcome, Program, Whole
 from lab.kills.processes import adopting_orphans
 
@@ -118,10 +119,8 @@ def plan(kills: int, real: int) -> list[Kill]:
 
 
 def read_outcomes(file: Path) -> dict[str, Outcome]:
-    """Read what an earlier command made; a last line cut short is left out."""
-    if not file.exists():
-        return {}
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+    """Read what an earlier command made with this referee."""
+    rows = rows_in(file)
     return {row["key"]: Outcome(**row | {n: tuple(row[n]) for n in ("problems", "left")}) for row in rows}
 
 
@@ -145,7 +144,7 @@ def render(outcomes: Sequence[Outcome], about: dict[str, Any]) -> str:
     for o in outcomes:
         if o.problems or o.left:
             lines.append(f"- {o.key}, {o.moment}: {'; '.join([*o.problems, *o.left])}")
-    lines += ["", f"{about['date']}. Command: `{about['command']}`"]
+    lines += ["", footer(about), "", f"Command: `{about['command']}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -155,7 +154,7 @@ def carry_on(
     """Make the kills that the file lacks and append each."""
     made = read_outcomes(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(asdict(o)) + "\n" for o in made.values()), encoding="utf-8")
+    file.write_text("".join(row_line(asdict(o)) for o in made.values()), encoding="utf-8")
     wholes: dict[str, Whole] = {}
     for n, kill in enumerate(kills, 1):
         if kill.key in made:
@@ -167,7 +166,7 @@ def carry_on(
         outcome = laboratory.kill_somewhen(kill, program, wholes[kill.program], is_alike=is_alike)
         made[kill.key] = outcome
         with file.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(asdict(outcome)) + "\n")
+            lines.write(row_line(asdict(outcome)))
         said = "; ".join([*outcome.problems, *outcome.left]) or "carried on"
         sys.stderr.write(f"{n}/{len(kills)} {kill.key}, {outcome.moment}: {said} ({outcome.seconds:.1f} s)\n")
     return [made[kill.key] for kill in kills]
@@ -211,8 +210,9 @@ def main() -> int:
         programs["recorded"] = Recorded(record(laboratory, 6))
     with adopting_orphans():
         outcomes = carry_on(laboratory, kills, programs, options.out / KILLS_FILE)
-    about = {
+    about: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
+        "environment": environment(),
         "command": shlex.join(["python", "-m", "lab.benchmarks.kills", *sys.argv[1:]]),
     }
     document = about | {"kills": [asdict(outcome) for outcome in outcomes]}

@@ -30,10 +30,10 @@ from typing import Any
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
-from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.referee import Referee, RefereeSession, RefereeSettings
 from kernelwright.settings import load_settings
 from lab.benchmarks import RESULTS
+from lab.footer import environment, footer
 from lab.mutants.catalogue import Mutant, catalogue
 from lab.trials import Journal, Trial, by_task, trial_of
 
@@ -168,13 +168,7 @@ def render(result: dict[str, Any]) -> str:
     lines += ["", "## Every mutant", "", "| mutant | verdict | runs caught | status | found on | detail |"]
     lines.append("|---|---|---|---|---|---|")
     lines += [_line(r) for r in rows]
-    where = result["environment"]
-    lines += [
-        "",
-        f"{result['date']}; {where['processor']}, {where['cores']} cores; torch {where['torch']}.",
-        "",
-        f"Command: `{result['command']}`",
-    ]
+    lines += ["", footer(result), "", f"Command: `{result['command']}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -237,7 +231,7 @@ def main() -> int:
     result = {
         "date": datetime.date.today().isoformat(),
         "command": f"python -m lab.benchmarks.mutants{limit}{only}",
-        "environment": probe_machine().environment(),
+        "environment": environment(),
         "counts": dict(Counter(r["verdict"] for r in rows)),
         "rows": rows,
     }

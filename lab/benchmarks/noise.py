@@ -28,22 +28,22 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError, UserError
 from kernelwright.core.intervals import wilson
 from kernelwright.core.task import Task
-from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.session.referee import Referee, RefereeSettings
 from kernelwright.referee.timing.statistics import NORMAL_975
 from kernelwright.settings import load_settings
 from kernelwright.targets.gpu.driver_files import find_gpus
 from lab.benchmarks import RESULTS
+from lab.footer import environment, footer, row_line, rows_in
 
 STATED_SHARE = 0.05
 """Of measurements of equal kernels, at most so many are called faster or slower."""
@@ -285,10 +285,8 @@ def spread_of(kernel: Kernel, settings: RefereeSettings) -> float:
 
 
 def read_trials(file: Path) -> list[Trial]:
-    """Read what an earlier command made; a last line cut short is left out."""
-    if not file.exists():
-        return []
-    return [Trial(**json.loads(line)) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+    """Read what an earlier command made with this referee."""
+    return [Trial(**row) for row in rows_in(file)]
 
 
 def carry_on(
@@ -301,7 +299,7 @@ def carry_on(
     ends = time.monotonic() + seconds
     made = {trial.key: trial for trial in read_trials(file)}
     file.parent.mkdir(parents=True, exist_ok=True)
-    whole = "".join(json.dumps(asdict(trial)) + "\n" for trial in made.values())
+    whole = "".join(row_line(asdict(trial)) for trial in made.values())
     file.write_text(whole, encoding="utf-8")
     for n, cell in enumerate(cells, 1):
         if cell.key in made:
@@ -310,7 +308,7 @@ def carry_on(
             break
         made[cell.key] = trial = make(cell)
         with file.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(asdict(trial)) + "\n")
+            lines.write(row_line(asdict(trial)))
         ratio = "-" if trial.ratio is None else f"{trial.ratio:.3f} [{trial.low:.3f}, {trial.high:.3f}]"
         mark = "  <-- false call" if trial.is_false_call else ""
         said = f"{trial.verdict or trial.status} {ratio} {trial.seconds:.1f} s{mark}"
@@ -374,7 +372,7 @@ TITLES: dict[tuple[Question, bool], str] = {
 }
 
 
-def render(trials: Sequence[Trial], about: dict[str, object]) -> str:
+def render(trials: Sequence[Trial], about: Mapping[str, Any]) -> str:
     """Return the result as Markdown."""
     lines = ["# Noise", ""]
     for kind, title in TITLES.items():
@@ -392,7 +390,7 @@ def render(trials: Sequence[Trial], about: dict[str, object]) -> str:
             lines[-1] += f" Called the wrong way round: {wrong} of {len(mine)}."
         lines.append("")
     lines += spread_lines(trials)
-    lines += [f"{about['date']}; {about['machine']}.", "", f"Command: `{about['command']}`"]
+    lines += [footer(about, about["gpus"]), "", f"Command: `{about['command']}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -463,18 +461,15 @@ def main() -> int:
     if not trials:
         sys.stderr.write("noise: no trial was made; give it more --seconds\n")
         return INTERRUPTED if is_interrupted else FAULT
-    where = probe_machine().environment()
-    gpus = ", ".join(f"{gpu.name} (driver {gpu.driver})" for gpu in find_gpus()) if device.has_driver else ""
-    processor = f"{where['processor']}, {where['cores']} cores; torch {where['torch']}"
-    about: dict[str, object] = {
+    about: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
-        "machine": f"{gpus}; {processor}" if gpus else processor,
+        "environment": environment(),
+        "gpus": "".join(f"{gpu.name}, driver {gpu.driver}; " for gpu in find_gpus() if device.has_driver),
         "device": str(device),
         "command": shlex.join(["python", "-m", "lab.benchmarks.noise", *sys.argv[1:]]),
     }
     text = render(trials, about)
     document = about | {
-        "environment": where,
         "stated_share": STATED_SHARE,
         "n_trials": len(trials),
         "left": len(cells) - len(trials),

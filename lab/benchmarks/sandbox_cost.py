@@ -30,11 +30,11 @@ from typing import Any
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.task import Task
-from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.sandbox import BARE, Tier
 from kernelwright.referee.session.referee import Referee, RefereeSession, RefereeSettings
 from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
 from lab.benchmarks import RESULTS
+from lab.footer import environment, footer
 
 COMPARED = (BARE, Tier.LANDLOCK, Tier.BUBBLEWRAP, Tier.NAMESPACES)
 N = 1 << 16
@@ -183,14 +183,12 @@ def render(result: dict[str, Any]) -> str:
             more = result["summary"][name][tier]
             cells.append(f"{more['more']:+.3g} ({more['low']:+.3g} to {more['high']:+.3g})")
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    where = result["environment"]
     lines += [
         "",
         "Differences are paired round by round, with the 95 % interval of their median. `none` is what any",
         f"harness has. `relu(x) * 2 + 1` over {N} float32, warm referee; times in ms.",
         "",
-        f"{result['date']}; {where['processor']}, {where['cores']} cores; {where['kernel']}; torch "
-        f"{where['torch']}, Python {where['python']}.",
+        f"{result['environment']['kernel']}. {footer(result)}",
         "",
         f"Command: `{result['command']}`",
     ]
@@ -213,7 +211,7 @@ def main() -> int:
         "date": datetime.date.today().isoformat(),
         "command": f"python -m lab.benchmarks.sandbox_cost --rounds {options.rounds} "
         f"--starts {options.starts}",
-        "environment": probe_machine().environment(),
+        "environment": environment(),
         "rounds": options.rounds,
         "summary": summarise(rows),
         "rows": rows,

@@ -26,10 +26,10 @@ from typing import Any
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.task import Task
-from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.referee import Referee, RefereeSession, RefereeSettings
 from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
 from lab.benchmarks import RESULTS
+from lab.footer import environment, footer
 
 ROWS, COLUMNS = 2048, 1024
 NEEDED = {"build_load_s": 20.0, "verdict_s": 5.0}
@@ -177,14 +177,12 @@ def render(result: dict[str, Any]) -> str:
     for stage in ("build", "load", "verify", "time"):
         ours, theirs = (statistics.median(row[f"{stage}_s"] for row in result["rows"][s]) for s in SOURCES)
         lines.append(f"| {stage} | {ours:.3f} s | {theirs:.3f} s |")
-    where = result["environment"]
     lines += [
         "",
         f"`relu(x + bias) * scale` over {ROWS} x {COLUMNS} float32; new source each time, caches empty,",
         "session warm. `load_inline` compiles when the candidate is imported, so its build is in `load`.",
         "",
-        f"{result['date']}; {where['processor']}, {where['cores']} cores; torch {where['torch']}, "
-        f"Python {where['python']}, {where['compiler']}.",
+        footer(result),
         "",
         f"Command: `{result['command']}`",
     ]
@@ -203,7 +201,7 @@ def main() -> int:
     result = {
         "date": datetime.date.today().isoformat(),
         "command": f"python -m lab.benchmarks.turnaround --pairs {options.pairs}",
-        "environment": probe_machine().environment(),
+        "environment": environment(),
         "pairs": options.pairs,
         "elements": ROWS * COLUMNS,
         "summary": summarise(rows),

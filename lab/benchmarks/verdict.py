@@ -11,7 +11,7 @@
 
 Leave the machine to it: the load during every sample is written down, and ``quiet`` says whether all stayed
 below ``QUIET``. Every sample is reported on stderr, and after each of them the result so far is written. The
-parts that ``--only`` leaves out stay as an earlier run has written them.
+parts that ``--only`` leaves out stay as an earlier run with the same referee has written them.
 
 Usage: python -m lab.benchmarks.verdict [--only PART] [--repeat 7] [--trials 200]
        [--before PROGRAM] [--out FOLDER]
@@ -36,9 +36,9 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.intervals import wilson
 from kernelwright.core.task import Task
 from kernelwright.machine.children import whole_environment
-from kernelwright.machine.probe import probe_machine
 from kernelwright.referee.session.referee import Referee, RefereeSession, RefereeSettings
 from kernelwright.targets.cpp.runtime_source import LOADER, cxx_flags
+from lab import footer
 from lab.benchmarks import RESULTS
 
 STAGES = ("build", "load", "verify", "time", "replay", "waiting")
@@ -250,7 +250,7 @@ def render(result: dict[str, Any]) -> str:
         lines.append(
             f"| {row['case']} | {row['how']} | {row['median_s']:.2f} s | {spread} | {target} | {parts} |"
         )
-    equal, where = result["equal"], result["environment"]
+    equal = result["equal"]
     if equal:
         lines += [
             "",
@@ -266,7 +266,7 @@ def render(result: dict[str, Any]) -> str:
         f"Threads waited for a processor during at most {result['waited']:.1%} of a sample: "
         f"{'quiet' if result['is_quiet'] else 'NOT QUIET'}.",
         "",
-        f"{result['date']}; {where['processor']}, {where['cores']} cores; torch {where['torch']}.",
+        footer.footer(result),
         "",
         f"Command: `{result['command']}`",
     ]
@@ -285,9 +285,10 @@ def earlier(out: Path, parts: Sequence[str]) -> tuple[list[Sample], dict[str, An
         known = json.loads((out / "verdict.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return [], {}
-    if set(parts) == set(PARTS):
+    of_this_referee = known["environment"].get("referee") == environment()["referee"]
+    if set(parts) == set(PARTS) or not of_this_referee:
         return [], {}
-    in_session = ("search", "final")
+    in_session = ("search", "leader", "final")
     samples = [Sample(**sample) for sample in known["samples"]]
     kept = [s for s in samples if (SESSIONS if s.how in in_session else COMMANDS) not in parts]
     return kept, {} if EQUAL in parts else known["equal"]
@@ -311,7 +312,7 @@ def result_of(samples: Sequence[Sample], equal: dict[str, Any]) -> dict[str, Any
 @cache
 def environment() -> dict[str, Any]:
     """Return what the machine is, asked once."""
-    return dict(probe_machine().environment())
+    return footer.environment()
 
 
 def write(result: dict[str, Any], out: Path) -> None:

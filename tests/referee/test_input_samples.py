@@ -122,6 +122,7 @@ FLOATS, LABELS = ("float32", [4, 4]), ("int64", [4])
         (LABELS, LABELS, True),
         (FLOATS, LABELS, True),
         (FLOATS, ("int64", [5]), False),
+        (LABELS, ("int64", [5]), True),
         (("bool", [4]), ("bool", [4]), False),
     ],
 )

@@ -79,7 +79,12 @@ def test_the_change_lies_between_calls_that_count(counted: int, per_call_s: floa
         change = change_between([], counted, counted + extra, ring, per_call_s)
         assert 1 <= change.lead < change.at < counted, "a call has ended, others go on, one follows"
         assert change.at >= counted + extra - ring, "the output of the first call after it is kept"
-        assert change.lead <= max(ring // 2, 1)
+        assert 1 <= change.rest <= change.lead <= max(ring // 2, 1)
+
+
+def test_some_calls_begin_after_a_change_though_no_further_call_was_fed() -> None:
+    changes = [change_between([], 200, 210, 256, 1e-4) for _ in range(40)]
+    assert {change.rest < change.lead for change in changes} == {False, True}
 
 
 def test_a_short_series_begins_after_the_change() -> None:

@@ -1,6 +1,7 @@
 """Samples in which most is ordinary, redrawn masks and labels, changed weights; what references accept."""
 
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -90,6 +91,18 @@ def test_odd_rows_hold_zeros_large_constants_and_a_wide_range() -> None:
     assert bool(((spread == 0) & (x[:, 0].abs() > 400)).any())
     assert bool(((x != 0).sum(1) == 1).any())
     assert float(x.abs().max()) > 1e12
+
+
+def test_regions_share_their_places_on_some_axes() -> None:
+    oddness = Oddness({"narrow": Keeping.NOTHING})
+    whole = set()
+    for seed in range(20):
+        x = torch.randn(6, 8, 9, 10, generator=generator(seed))
+        make_odd(x, "odd_rows", oddness, generator(seed), has_regions=True)
+        is_far = x.abs() > 100
+        assert bool(is_far.any()) and not bool(is_far.all())
+        whole |= {axis for axis in range(4) if bool((is_far.all(axis) == is_far.any(axis)).all())}
+    assert whole == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("n_rows", [20, 512])
@@ -294,6 +307,15 @@ def test_nan_and_infinities_stand_in_rows_of_their_own() -> None:
     assert int((~x.isfinite()).any(1).sum()) == 3
 
 
+def test_rows_begin_with_infinities_or_with_what_stands_in_their_place() -> None:
+    for instead in (None, 7.0):
+        x = torch.rand(32, 5)
+        put_nonfinite(x, (), generator(), is_masked=True, instead=instead)
+        is_masked = x == (-torch.inf if instead is None else instead)
+        assert int(is_masked.any(1).sum()) == 4 and not bool(is_masked.all(1).any())
+        assert bool(is_masked[is_masked.any(1), 0].all())
+
+
 def test_weights_without_structure_have_the_same_size() -> None:
     identity, scale = torch.eye(64), torch.ones(64)
     change_state(identity, True, "redrawn", generator())
@@ -373,6 +395,35 @@ def test_a_reference_that_takes_everything_is_given_everything() -> None:
     assert accepted.nonfinite.keys() == {0} and not accepted.skipped
 
 
+@pytest.mark.parametrize(
+    ("reference", "tried", "is_masked"),
+    [
+        (lambda x: torch.softmax(x, -1), {"nan", "-inf"}, True),
+        (torch.sigmoid, {"nan", "inf", "-inf"}, True),
+        (lambda x: torch.where(torch.isfinite(x), x, 0.0).mean(-1), {"nan", "inf", "-inf"}, True),
+        (lambda x: torch.where(x == x, x, 0.0).mean(-1), {"nan"}, False),
+        (lambda x: torch.logsumexp(x, -1), {"nan", "-inf"}, True),
+        (lambda x: x.sum(), set(), False),
+        (lambda x: x.argmax(-1), set(), False),
+    ],
+)
+def test_what_leaves_a_reference_finite_is_tried(reference: Run, tried: set[str], is_masked: bool) -> None:
+    accepted = ask(reference, torch.randn(64, 16))
+    assert set(map(str, accepted.nonfinite.get(0, ()))) == tried
+    assert (0 in accepted.masked) is is_masked
+
+
+def test_a_mask_is_asked_for_however_long_a_call_takes() -> None:
+    def scan(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        end = time.thread_time() + 0.2
+        while time.thread_time() < end:
+            pass
+        return x * mask
+
+    accepted = ask(scan, torch.randn(9, 4), torch.ones(9, 4, dtype=torch.bool))
+    assert PADDED in accepted.redrawn[1]
+
+
 def test_a_logarithm_keeps_the_sign_and_takes_no_zeros() -> None:
     accepted = ask(torch.log, torch.rand(64, 16) + 0.1)
     kinds = accepted.odd[0].kinds
@@ -403,7 +454,11 @@ def test_labels_take_the_index_that_a_loss_ignores() -> None:
         (lambda x, at: x * (at.flip(0)[1:] == torch.tensor(3))[:, None], {1: [3]}),
         (lambda x, at: x * (torch.cat([at, at])[:8] < 2)[:, None], {1: [1]}),
         (lambda x, at: x * at.clamp(min=1)[1:, None], {1: [0]}),
-        (lambda x, at: x * (at[1:] + 1 != 3)[:, None], {}),
+        (lambda x, at: x * (at[1:] + 1 != 3)[:, None], {1: [2]}),
+        (lambda x, at: x * (4 - 2 * at[1:] != -2)[:, None], {1: [3]}),
+        (lambda x, at: x * (2 * at[1:] != 3)[:, None], {}),
+        (lambda x, at: x * ~torch.isin(at[1:], torch.tensor([3, 5]))[:, None], {1: [3, 5]}),
+        (lambda x, at: x * (torch.tensor([3]) != at[1:])[:, None], {1: [3]}),
         (lambda x, at: x.where(x != -1.0, 0.0), {0: [-1.0]}),
         (lambda x, at: x.where(x > 0.1, 0.0), {}),  # float32 does not hold it
     ],
@@ -431,11 +486,16 @@ def test_labels_hit_and_sequences_agree() -> None:
     accepted = ask(lambda x, at: (x.argmax(-1) == at).float(), scores, labels)
     moved = [scores.clone(), labels.clone()]
     change_sample(moved, "alike", 0, Keeping.NOTHING, generator(), accepted)
-    assert 10 < int((moved[0].argmax(-1) == moved[1]).sum()) < 54
+    is_among = (moved[0].topk(32).indices == moved[1][:, None]).any(-1)
+    assert int((moved[0].argmax(-1) == moved[1]).sum()) > 3 and int(is_among.sum()) > 36
     two = [torch.randint(999, (8, 16)) for _ in range(2)]
     accepted = ask(lambda a, b: (a == b).float(), *two)
     change_sample(two, "alike", 0, Keeping.NOTHING, generator(), accepted)
     assert 30 < int((two[0] == two[1]).sum()) < 98
+    items, others = torch.randint(1 << 40, (20,)), torch.randint(1 << 40, (90,))
+    accepted = ask(lambda a, b: (a[:, None] == b).float(), items, others)
+    change_sample([items, others], "alike", 0, Keeping.NOTHING, generator(), accepted)
+    assert int((items[:, None] == others).any(1).sum()) > 3
 
 
 def test_rows_of_another_number_are_alike_too() -> None:
@@ -459,6 +519,13 @@ def test_rows_are_like_codes_where_no_other_input_has_such_rows() -> None:
     change_sample([x], "alike", 0, Keeping.NOTHING, generator(), AcceptedInputs(), [torch.randn(5, 9), codes])
     nearest = torch.cdist(x, codes).min(1).values
     assert 16 < int((nearest < 1e-3).sum()) < 48 and 5 < int((x[:, None] == codes).all(-1).any(1).sum()) < 30
+
+
+def test_buffers_have_zeros_too_but_masks_do_not() -> None:
+    counts, mask = torch.rand(64) + 1, torch.ones(8, 8).tril()
+    for buffer in (counts, mask):
+        change_state(buffer, False, "odd_rows with buffers", generator())
+    assert int((counts == 0).sum()) == 1 and int((mask == 0).sum()) == 28
 
 
 def test_slices_of_weights_are_zero_constant_tiny_and_the_same() -> None:
@@ -694,14 +761,14 @@ def test_indices_that_are_written_to_stay_apart() -> None:
         (torch.relu, {0: ALL_NONFINITE}),
         (lambda x: x.sum(-1), {0: ALL_NONFINITE}),
         (lambda x: (x @ torch.randn(16, 9)).sum(-1), {0: NAN}),
-        (lambda x: torch.softmax(x, -1), {0: NAN}),
+        (lambda x: torch.softmax(x, -1), {0: (*NAN, -torch.inf)}),
         (lambda x: x @ torch.ones(16, 3), {0: NAN}),
         (lambda x: x.cumsum(-1).flip(-1), {}),
         (lambda x: x.sum(), {}),
         (lambda x: x.argmax(-1), {}),
         (lambda x: torch.nan_to_num(x), {0: ALL_NONFINITE}),
         (lambda x: torch.nanmean(x, -1), {0: NAN}),
-        (lambda x: x.where(x > 0, 0.0), {}),
+        (lambda x: x.where(x > 0, 0.0), {0: (-torch.inf,)}),
         (lambda x: (x - x.mean(0)) * 2, {}),
     ],
 )

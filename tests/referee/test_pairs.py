@@ -112,8 +112,130 @@ WRONG = {
         "n = x.norm(dim=1, keepdim=True)\nreturn x / (n if n.any() else n + 1)",
         "x",
     ),
+    "rows lie far from zero": Pair(
+        "torch.randn(64, 256)",
+        "m = x.mean(1, keepdim=True)\n"
+        "return (x - m) / ((x - m).square().mean(1, keepdim=True) + 1e-5).sqrt()",
+        "m = x.mean(1, keepdim=True)\nv = (x.square().mean(1, keepdim=True) - m * m).clamp(min=0)\n"
+        "return (x - m) * torch.rsqrt(v + 1e-5)",
+        "x",
+    ),
+    "channels lie far from zero": Pair(
+        "torch.randn(32, 6, 8, 8)",
+        "m = x.mean((0, 2, 3), keepdim=True)\n"
+        "return (x - m) / ((x - m).square().mean((0, 2, 3), keepdim=True) + 1e-5).sqrt()",
+        "m = x.mean((0, 2, 3), keepdim=True)\n"
+        "v = (x.square().mean((0, 2, 3), keepdim=True) - m * m).clamp(min=0)\n"
+        "return (x - m) * torch.rsqrt(v + 1e-5)",
+        "x",
+    ),
+    "halves are rounded to even": Pair(
+        "torch.randint(-8, 8, (64, 256)).float()",
+        "return torch.round(x / 2).clamp(-4, 3)",
+        "return torch.floor(x * 0.5 + 0.5).clamp(-4, 3)",
+        "x",
+    ),
+    "a count reaches a bound": Pair(
+        "torch.randint(0, 8, (64, 32)).float(), torch.randint(0, 8, (64, 32)).float()",
+        "return ((x + at) >= 7).float()",
+        "return ((x + at) > 7).float()",
+    ),
+    "some tokens are special": Pair(
+        "torch.randn(16, 24, 8), torch.randint(1000, 30522, (16, 24))",
+        "k = ~torch.isin(at, self.special)\n"
+        "return (x * k[..., None]).sum(1) / k.sum(1).clamp(min=1)[:, None]",
+        "return x.mean(1)",
+        init="self.register_buffer('special', torch.tensor([0, 101, 102]))",
+    ),
+    "labels begin at one": Pair(
+        "torch.randn(256, 50), torch.randint(1, 51, (256,))",
+        f"return {CROSS_ENTROPY.format('at - 1')[:-1]}, ignore_index=-1)",
+        "return torch.logsumexp(x, 1) - x[torch.arange(256), at - 1]",
+    ),
+    "missing values are not finite": Pair(
+        X,
+        "k = torch.isfinite(x)\nreturn torch.where(k, x, 0.0).sum(1) / k.sum(1).clamp(min=1)",
+        "return x.mean(1)",
+        "x",
+    ),
+    "scores are masked before": Pair(
+        X,
+        "return torch.special.entr(torch.softmax(x, -1)).sum(-1)",
+        "p = torch.log_softmax(x, -1)\nreturn -(p.exp() * p).sum(-1)",
+        "x",
+    ),
+    "a whole block of scores is masked": Pair(
+        "torch.randn(64, 64)",
+        "return torch.logsumexp(x, -1)",
+        "m, s = torch.full_like(x[:, 0], -torch.inf), torch.zeros_like(x[:, 0])\n"
+        "for p in x.split(16, -1):\n    n = torch.maximum(m, p.amax(-1))\n"
+        "    s, m = s * (m - n).exp() + (p - n[:, None]).exp().sum(-1), n\n"
+        "return m + s.log()",
+        "x",
+    ),
+    "points lie close to centres in a buffer": Pair(
+        "torch.randn(256, 20)",
+        "return (x[:, None] - self.codes[None]).square().sum(-1).sqrt()",
+        "c = self.codes\nreturn (x.square().sum(1)[:, None] + c.square().sum(1) - 2 * x @ c.T).sqrt()",
+        "x",
+        init="self.register_buffer('codes', torch.randn(30, 20))",
+    ),
+    "a count in a buffer is zero": Pair(
+        "torch.randn(64, 32)",
+        "n = self.counts[:, None]\nreturn x @ torch.where(n > 0, self.sums / n, 0.0).T",
+        "return x @ (self.sums / self.counts[:, None]).T",
+        "x",
+        init="self.register_buffer('sums', torch.randn(40, 32) * 5)\n"
+        "self.register_buffer('counts', torch.randint(1, 50, (40,)).float())",
+    ),
+    "labels are among the largest": Pair(
+        "torch.randn(16, 20000), torch.randint(20000, (16,))",
+        "return (x.topk(5, -1).indices == at[:, None]).any(-1).float()",
+        "return (x.argmax(-1) == at).float()",
+    ),
+    "a mask is asked for in a long loop": Pair(
+        "torch.randn(2048, 4, 8), torch.ones(2048, 4, dtype=torch.bool)",
+        "h, out = torch.zeros_like(x[0]), []\n"
+        "for y, k in zip(x, at):\n    h = torch.where(k[:, None], 0.9 * h + 0.1 * y, h)\n    out.append(h)\n"
+        "return torch.stack(out)",
+        "h, out = torch.zeros_like(x[0]), []\n"
+        "for y in x:\n    h = 0.9 * h + 0.1 * y\n    out.append(h)\n"
+        "return torch.stack(out)",
+    ),
 }
 HONEST = {
+    "a norm of rows far from zero": Pair(
+        "torch.randn(64, 256)",
+        "m = x.mean(1, keepdim=True)\n"
+        "return (x - m) / ((x - m).square().mean(1, keepdim=True) + 1e-5).sqrt()",
+        "return torch.nn.functional.layer_norm(x, (256,))",
+        "x",
+    ),
+    "halves by their parity": Pair(
+        "torch.randint(-8, 8, (64, 256)).float()",
+        "return torch.round(x / 2).clamp(-4, 3)",
+        "y = x * 0.5\nlow = y.floor()\nis_odd = (low * 0.5).floor() * 2 != low\n"
+        "is_up = (y - low > 0.5) | ((y - low == 0.5) & is_odd)\n"
+        "return torch.where(is_up, low + 1, low).clamp(-4, 3)",
+        "x",
+    ),
+    "thirds of counts": Pair(
+        "torch.randint(0, 60, (64, 256)).float()",
+        "return torch.floor(x / 3)",
+        "return torch.floor(x * (1 / 3) + 1e-7 * x)",
+        "x",
+    ),
+    "an entropy with a bound": Pair(
+        "torch.randn(64, 32)",
+        "return torch.special.entr(torch.softmax(x, -1)).sum(-1)",
+        "p = torch.log_softmax(x, -1)\nreturn -(p.exp() * p.clamp(min=-1e4)).sum(-1)",
+        "x",
+    ),
+    "saturated gates": Pair(
+        "torch.randn(64, 32), torch.randn(64, 32)",
+        "return torch.sigmoid(x) * torch.tanh(at)",
+        "return (2 * torch.sigmoid(2 * at) - 1) / (1 + torch.exp(-x))",
+    ),
     "ties of the largest": Pair(
         "torch.randn(64, 32)",
         "v, at = torch.topk(x, 4)\nreturn torch.zeros_like(x).scatter(-1, at, torch.softmax(v, -1))",

@@ -19,6 +19,7 @@ from kernelwright.corpus.naive import ask
 from kernelwright.corpus.results import AUDIT, AuditResult, describe, known_findings
 from kernelwright.corpus.specimen import Kind, Specimen
 from kernelwright.referee.device import parse_device
+from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.report.progress import progress_console
 from kernelwright.runs.prepare import floors_on
 from kernelwright.settings import Settings
@@ -42,7 +43,7 @@ def run_audit(
     specimens = load_specimens(request.families, request.only)
     if not specimens:
         raise UserError("no specimen is of such a family and name; leave out --family and --only for all")
-    how: dict[str, object] = {"device": request.device, "naive": request.naive}
+    how: dict[str, object] = {"device": request.device, "naive": request.naive, "referee": REFEREE_VERSION}
 
     def result(findings: Sequence[SpecimenResult]) -> AuditResult:
         ordered = sorted(findings, key=lambda f: (f.specimen.kind, f.specimen.family, f.specimen.name))

@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
 from kernelwright.api.experiments import check_place, check_title, failure_of, row_of, title_for
-from kernelwright.api.machines import bound_settings, further_baselines, parse_target
+from kernelwright.api.machines import bound_settings, environment_of, further_baselines, parse_target
 from kernelwright.api.models import check_models, ready_models
 from kernelwright.api.models_apart import finish_by_blocks
 from kernelwright.api.starting import Begun, as_whole, may_compile, spec_for
@@ -61,7 +61,7 @@ class _Bench:
         begun = {*(row.task for row in self.rows), *self.left}
         order = {entry.task.name: number for number, entry in enumerate(self.entries)}
         waiting = [entry.task.name for entry in self.entries if entry.task.name not in begun]
-        environment = shared_facts(self.devices) or probe.probe_machine().environment()
+        environment = shared_facts(self.devices) or environment_of(probe.probe_machine())
         return BenchResult(
             title=self.title,
             rows=tuple(sorted(self.rows, key=lambda row: order[row.task])),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelwright.api.inspecting import looking, wanted_gpu
 from kernelwright.api.judging import read_kernel, run_evaluate
-from kernelwright.api.machines import bound_settings
+from kernelwright.api.machines import bound_settings, environment_of
 from kernelwright.core.errors import MachineError, TaskError, UserError
 from kernelwright.core.places import AsText, AtPath, KernelPlace
 from kernelwright.core.request import ClaimsRequest, EvaluateRequest
@@ -56,7 +56,7 @@ def run_claims(
         return ClaimsResult(
             rows=tuple(rows),
             command=request.command_line(),
-            environment=dict(probe.probe_machine().environment()),
+            environment=environment_of(probe.probe_machine()),
         )
 
     for claim in read_claims(folder):

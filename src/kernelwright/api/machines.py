@@ -14,6 +14,7 @@ from kernelwright.core.target import TargetName
 from kernelwright.referee.baselines import known_baselines, package_versions
 from kernelwright.referee.device import parse_device
 from kernelwright.referee.sandbox import choose
+from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.runs.evaluator import Evaluator
 from kernelwright.runs.machine import machine_of_run
 from kernelwright.settings import Settings, load_settings
@@ -101,5 +102,7 @@ def further_baselines(names: Sequence[str] | None, target: str) -> tuple[str, ..
 
 
 def environment_of(machine: Machine) -> dict[str, FactValue]:
-    """Return what a run's figures hold for: its machine, and which source of this package makes the run."""
-    return {**machine.environment(), "kernelwright_source": content_digest()}
+    """Return what figures hold for: the machine, the referee's version, which source of this package ran."""
+    return {
+        **machine.environment(), "referee": REFEREE_VERSION, "kernelwright_source": content_digest(),
+    }  # fmt: skip

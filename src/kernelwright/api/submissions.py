@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernelwright.api.checking import reduced_sizes
-from kernelwright.api.machines import bound_settings, require_device
+from kernelwright.api.machines import bound_settings, environment_of, require_device
 from kernelwright.api.referees import open_referee
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import TaskError, UserError
@@ -64,7 +64,7 @@ def run_submission(
             rows=tuple(rows),
             n_problems=looked_at if is_part else sum(map(len, problems.values())),
             command=request.command_line(),
-            environment=dict(probe.probe_machine().environment()),
+            environment=environment_of(probe.probe_machine()),
         )
 
     policy = Policy(library_calls=request.library_calls)

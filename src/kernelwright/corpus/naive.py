@@ -16,6 +16,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -66,16 +67,20 @@ def ask(specimen: Specimen, cache_dir: Path) -> NaiveVerdict:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> NaiveVerdict:
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-        start_new_session=True,
-    )  # fmt: skip
-    try:
-        out, errors = process.communicate(timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return NaiveVerdict(accepted=False, detail=f"no end within {TIMEOUT_S:.0f} s")
-    finally:
-        _end(process)
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complained:
+        # files, not pipes: orphans of the specimen would hold a pipe open
+        process = subprocess.Popen(
+            command, stdout=said, stderr=complained, env=environment, start_new_session=True
+        )
+        try:
+            process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return NaiveVerdict(accepted=False, detail=f"no end within {TIMEOUT_S:.0f} s")
+        finally:
+            _end(process)
+        said.seek(0)
+        complained.seek(0)
+        out, errors = said.read(), complained.read()
     lines = [line for line in out.splitlines() if line.startswith("{")]
     if not lines:
         return NaiveVerdict(accepted=False, detail=(errors.strip().splitlines() or ["no answer"])[-1])

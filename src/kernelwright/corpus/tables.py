@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kernelwright.corpus.audit import LISTED, SpecimenResult
 from kernelwright.corpus.families import FAMILIES
 from kernelwright.corpus.specimen import Kind
+from kernelwright.referee.version import REFEREE_VERSION
 
 HEAD = """# Cheats and hostile programs
 
@@ -36,7 +37,7 @@ def summary(findings: Sequence[SpecimenResult]) -> str:
         return f"{len(findings)} specimens, none judged."
     return (
         f"{len(judged)} specimens of {families} of the {len(FAMILIES)} families judged, "
-        f"{good} ended as they must{waiting}."
+        f"{good} ended as they must{waiting}. Referee version {REFEREE_VERSION}."
     )
 
 

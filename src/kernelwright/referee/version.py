@@ -1,6 +1,6 @@
 """Which referee judged: verdicts and figures of one version may be compared, those of two may not."""
 
-REFEREE_VERSION = 9
+REFEREE_VERSION = 10
 """Raised when a change can turn a verdict or move a figure.
 
 Version 1 is everything before version 2. In version 2 calls are started from outside and their outputs read
@@ -26,5 +26,10 @@ one by one, weights that every construction makes alike are others in timed call
 is rounded is an integer already, integers have as many bits as the reference is exact with, and parameters
 are zero as a whole or like each other. In version 9 an output is moved until no further element jumps, small
 jumps count, what torch computes inside its own functions is moved too, and whoever puts the very same state
-of the random generator back has not tampered with it.
+of the random generator back has not tampered with it. In version 10 rows are narrow, too, and rows are
+also whole channels or images; numbers of few bits stay as they are when inputs are moved; values are special
+also in small tensors and after additions; infinities are tried one by one, where they leave the reference
+finite; inputs are like buffers, buffers have zeros, labels are among the largest scores; a mask is always
+asked for once; weights change while no call is fed, those with many names too, and series of calls that come
+one at a time also end anywhere.
 """

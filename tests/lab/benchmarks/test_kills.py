@@ -4,7 +4,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.lab.benchmarks.conftest import load_benchmark
+from tests.lab.benchmarks.conftest import WHERE, load_benchmark
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_a_kill_is_read_back_as_it_was_written(kills: ModuleType, tmp_path: Path
         "real/main/3", "real", "main", "1 s after the start", 7, 2, True, ("spoiled",), 3.0, ("file x",)
     )
     file = tmp_path / kills.KILLS_FILE
-    file.write_text(kills.json.dumps(kills.asdict(outcome)) + "\n" + '{"key"', encoding="utf-8")
+    file.write_text(kills.row_line(kills.asdict(outcome)) + '{"key"', encoding="utf-8")
     assert kills.read_outcomes(file) == {"real/main/3": outcome}
-    text = kills.render([outcome], {"date": "d", "command": "c"})
+    text = kills.render([outcome], {"date": "d", "environment": WHERE, "command": "c"})
     assert "| real | main | 1 | 0 | 0 | 1 | 1 | 1 |" in text and "spoiled; file x" in text

@@ -7,9 +7,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.lab.benchmarks.conftest import load_benchmark
+from tests.lab.benchmarks.conftest import WHERE, load_benchmark
 
 from kernelwright.core.errors import MachineError
+from kernelwright.referee.version import REFEREE_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_after_its_seconds_no_trial_is_begun_and_the_next_command_carries_on(
     assert len(noise.carry_on(tmp_path / "t", cells, lambda cell: trial(noise, cell.key))) == 3
 
 
-def test_made_trials_are_not_made_again(noise: ModuleType, tmp_path: Path) -> None:
+def test_what_this_referee_judged_is_not_judged_again(noise: ModuleType, tmp_path: Path) -> None:
     file, asked = tmp_path / "trials.jsonl", []
 
     def make(cell: Any) -> Any:
@@ -93,9 +94,11 @@ def test_made_trials_are_not_made_again(noise: ModuleType, tmp_path: Path) -> No
         noise.carry_on(file, cells, make)
     with file.open("a", encoding="utf-8") as lines:
         lines.write('{"key": "cut sho')
+    earlier = file.read_text(encoding="utf-8").replace(f'"referee": {REFEREE_VERSION}', '"referee": 1', 1)
+    file.write_text(earlier, encoding="utf-8")
     trials = noise.carry_on(file, cells, make)
     assert [t.key for t in trials] == [cell.key for cell in cells]
-    assert asked == [cells[0].key, cells[1].key, cells[2].key, cells[2].key, cells[3].key]
+    assert asked == [cells[n].key for n in (0, 1, 2, 0, 2, 3)], "the first was an earlier referee's"
 
 
 def test_false_calls_finds_and_bias_are_counted(noise: ModuleType) -> None:
@@ -114,7 +117,7 @@ def test_false_calls_finds_and_bias_are_counted(noise: ModuleType) -> None:
     (share, *_) = noise.shares(different, "different", is_final=False)
     assert (share.n_trials, share.n_called) == (3, 1)
     assert [t.is_false_call for t in different] == [False, False, True]
-    text = noise.render(equal + different, {"date": "d", "machine": "m", "command": "c"})
+    text = noise.render(equal + different, {"date": "d", "environment": WHERE, "gpus": "", "command": "c"})
     assert "| all | 19 | 1 | 5.3% |" in text and "Called the wrong way round: 1 of 3." in text
 
 

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.lab.benchmarks.conftest import load_benchmark
+from tests.lab.benchmarks.conftest import WHERE, load_benchmark
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def result(verdict: ModuleType, **changes: Any) -> dict[str, Any]:
     found = {
         "rows": verdict.summarise(samples),
         "equal": {"trials": 200, "called": 4, "low": 0.008, "high": 0.05, "verdicts": {}},
-        "environment": {"processor": "p", "cores": 2, "torch": "t"},
+        "environment": WHERE,
         "waited": 0.01,
         "is_quiet": True,
         "date": "d",
@@ -53,8 +53,8 @@ def test_its_kernels_are_python(verdict: ModuleType) -> None:
 def test_what_is_known_is_written_and_stays_when_other_parts_are_measured(
     verdict: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict, "environment", lambda: {"processor": "p", "cores": 2, "torch": "t"})
-    samples = [verdict.Sample("a", "second", 1.0), verdict.Sample("a", "search", 0.5)]
+    monkeypatch.setattr(verdict, "environment", lambda: WHERE)
+    samples = [verdict.Sample("a", how, 1.0) for how in ("second", "search", "leader", "final")]
     equal = {"trials": 9, "called": 1, "low": 0.0, "high": 0.1, "verdicts": {}, "waited": 0.5}
     verdict.write(verdict.result_of(samples, equal), tmp_path)
     assert "NOT QUIET" in (tmp_path / "verdict.md").read_text(encoding="utf-8")
@@ -62,3 +62,5 @@ def test_what_is_known_is_written_and_stays_when_other_parts_are_measured(
     assert verdict.earlier(tmp_path, ["sessions"]) == (samples[:1], equal)
     assert verdict.earlier(tmp_path, verdict.PARTS) == ([], {})
     assert verdict.earlier(tmp_path / "none", ["equal"]) == ([], {})
+    monkeypatch.setattr(verdict, "environment", lambda: WHERE | {"referee": 0})
+    assert verdict.earlier(tmp_path, ["equal"]) == ([], {}), "another referee's"

@@ -3,7 +3,7 @@
 # assumes: the calls that are looked at are the first ones, or a few
 # task: matmul
 # expect: rejected, incorrect_numerics
-# check: timed_calls, replay, families, weights
+# check: oracle, timed_calls, replay, families, weights
 # mechanism: outputs of timed calls are compared, on inputs that change places; in the replay any output
 import torch
 from torch import nn

@@ -3,8 +3,8 @@
 # assumes: freed memory is handed out again with what it held
 # task: matmul
 # wins: no
-# expect: incorrect_numerics, non_finite, rejected
-# check: oracle, families, timed_calls
+# expect: incorrect_numerics, non_finite, aliased_output, rejected
+# check: oracle, families, timed_calls, storage
 # mechanism: memory is filled before it is handed out; successive calls have different inputs
 import torch
 from torch import nn

@@ -50,6 +50,8 @@ LEAST_SINGLE, MOST_SINGLE = 3, 5
 CUT_SHORT = 0.4
 """Before this share of the pairs a series on new values ends at a random call, has outputs compared and does
 not count. Only the outputs of a series' last calls can be compared: nobody may know which these will be."""
+CUT_SINGLE = 2
+"""So many series of calls that come one at a time end at a random call, besides one that counts."""
 N_LOOKED, LOOKED_MS = 3, 5.0
 """Outputs on new values that a series compares; one where the reference takes longer than ``LOOKED_MS``."""
 
@@ -100,10 +102,15 @@ class Renewal:
         """Return how many times as long calls take that come one at a time, less the reference's extra."""
         busy_cores = self._worker.timed_cpu_s / self._timed_s
         took_s = single_s = ahead_s = math.inf
+        cut_before = self._rng.randrange(CUT_SINGLE + 1)
         for number in range(1, MOST_SINGLE + 1):
+            for _ in range(cut_before if number == 1 else 0):
+                self._call_some_singly()
             self._reference.draw_more(self._new, self._count)
             values = [self._new.part(i, self._stride).bytes for i in range(self._count)]
             took_s = min(took_s, self._call_candidate(values, True, is_single=True) / self._count)
+            for _ in range(CUT_SINGLE - cut_before if number == 1 else 0):
+                self._call_some_singly()
             if took_s <= allowed_s(self._timed_s, busy_cores):
                 return 1.0
             with self._worker.held_back():
@@ -158,6 +165,13 @@ class Renewal:
         self._reference.draw_more(self._new, count)
         lead = self._known(self._rng.randint(1, self._lead + 1))
         self._call_candidate([*lead, *(self._new.part(i, self._stride).bytes for i in range(count))], True)
+
+    def _call_some_singly(self) -> None:
+        """Make a series of calls that come one at a time and end at a random one."""
+        count = self._rng.randint(1, self._count)
+        self._reference.draw_more(self._new, count)
+        values = [self._new.part(i, self._stride).bytes for i in range(count)]
+        self._call_candidate(values, True, is_single=True)
 
     def _known(self, count: int) -> list[Bytes]:
         return list(itertools.islice(itertools.cycle(d.inputs.bytes for d in self._draws.values()), count))

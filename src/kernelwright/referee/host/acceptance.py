@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -54,6 +54,7 @@ from kernelwright.referee.host.redrawn import (
     WIDE,
     WIDEST,
     are_in_a_row,
+    has_few_bits,
     is_integer,
     is_mask,
     put_special,
@@ -61,9 +62,12 @@ from kernelwright.referee.host.redrawn import (
 from kernelwright.referee.host.watching import Watching
 
 Values = list[torch.Tensor]
+Line = tuple[float, float]
+"""Slope and offset of what is computed from a value: ``slope * value + offset``."""
 Run = Callable[[Values], Values | None]
 """Calls the reference; None where it raises or gives NaN or infinity."""
 
+T = TypeVar("T")
 LEAST_S, LARGEST_SHARE = 0.5, 4.0
 """Processor seconds of one thread that the questions may take; more for a slow reference: this many times one
 of its calls."""
@@ -72,6 +76,8 @@ ACCURATE = 1e-2
 EXACT = 10.0
 """By how much more a share of integers or flags that differ counts."""
 GENERAL_TRIALS = 2
+LEAST_SPECIAL = 8
+"""So many values that may be treated apart are asked for, however little time is left."""
 LEAST_PLACES, PLACES = 2, 8
 """Places where NaN is tried: it has to come through from each, so that no mask keeps it back at others."""
 HANDLED = 4
@@ -79,7 +85,8 @@ HANDLED = 4
 NOT_FINITE = "the reference gives NaN or infinity there, or refuses it"
 NOT_ASKED = "the reference is too slow to find out what it accepts"
 STAYS = "every draw of the task has it alike, and other masks and integers might take another time"
-COMPARED = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+EQUALITIES = frozenset({"eq", "ne", "isin"})
+COMPARED = EQUALITIES | {"lt", "le", "gt", "ge"}
 ORDERED = frozenset({"lt", "le", "gt", "ge"})
 CLAMPS: dict[str, tuple[int, ...]] = {
     "clamp": (-1, 1), "clamp_min": (-1,), "clamp_max": (1,), "maximum": (-1,), "minimum": (1,)
@@ -97,9 +104,9 @@ OF_NUMBERS = frozenset(
     {
         "_to_copy", "_unsafe_view", "abs", "add", "addmm", "alias", "amax", "amin", "as_strided", "baddbmm",
         "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "copy", "cumsum", "detach", "div", "dot",
-        "expand", "lift_fresh", "maximum", "mean", "minimum", "mm", "mul", "mv", "neg", "permute", "relu",
-        "reshape", "rsub", "select", "sign", "slice", "square", "squeeze", "stack", "sub", "sum", "t",
-        "transpose", "unsqueeze", "view",
+        "expand", "floor_divide", "fmod", "lift_fresh", "maximum", "mean", "minimum", "mm", "mul", "mv",
+        "neg", "permute", "relu", "remainder", "reshape", "rsub", "select", "sign", "slice", "square",
+        "squeeze", "stack", "sub", "sum", "t", "transpose", "unsqueeze", "view",
     }
 )  # fmt: skip
 """Operations that take integers as numbers."""
@@ -112,8 +119,19 @@ MOVES = frozenset(
     }
 )  # fmt: skip
 """Operations whose results hold values of their arguments, wherever they lie then."""
-NANS = frozenset({"isnan", "isfinite", "nan_to_num", "nansum"})
-"""Operations that are there for the sake of NaN."""
+LINES: dict[str, Callable[[float, float], Line]] = {
+    "add": lambda number, alpha: (1.0, number * alpha),
+    "sub": lambda number, alpha: (1.0, -number * alpha),
+    "rsub": lambda number, alpha: (-alpha, number),
+    "mul": lambda number, alpha: (number, 0.0),
+}
+"""Operations of a tensor and a number, with their factor ``alpha`` -> what they make of a value."""
+FEW = 64
+"""Of a tensor with at most so many elements, each is a value that others may be compared with."""
+NANS = "nan"
+"""In the name of every operation that is there for the sake of NaN. ``isfinite`` is none: torch compares a
+value with itself and with infinity."""
+INFINITIES = (float("inf"), -float("inf"))
 MASKED = -1e4
 """An attention's mask adds less than this where nothing is to be seen."""
 LOSSES = frozenset({"nll_loss_forward", "nll_loss2d_forward"})
@@ -157,6 +175,8 @@ class Asking:
         self._end = time.thread_time() + max(LEAST_S, LARGEST_SHARE * call_s)
         self._floats = [i for i, x in enumerate(self._values) if x.is_floating_point() and x.numel()]
         self._skipped: dict[str, list[str]] = {}
+        self._asked: set[int] = set()
+        """Masks and integers about which something was asked."""
 
     def answer(self, *, nonfinite: Nonfinite) -> AcceptedInputs:
         """Ask everything, for NaN and infinity as the policy says."""
@@ -167,11 +187,14 @@ class Asking:
         redrawn = {i: self._find_styles(i, trace) for i in self._others()}
         special = self._find_special(trace.found)
         tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite, trace))}
+        may_mask = nonfinite is not Nonfinite.IGNORED
         numbers = [i for i, styles in redrawn.items() if WIDE in styles]
         return AcceptedInputs(
             odd=odd, redrawn=redrawn, may_repeat=frozenset(redrawn) - trace.overwritten, special=special,
             special_rows=frozenset(i for i in special if self._takes_special_rows(i, special[i])),
-            nonfinite=tried, steady=frozenset(steady), ordered=frozenset(trace.ordered),
+            nonfinite=tried, masked=frozenset(i for i in self._floats if may_mask and self._takes_masked(i)),
+            steady=frozenset(steady), ordered=frozenset(trace.ordered),
+            counts=frozenset(i for i in self._floats if bool(has_few_bits(self._values[i]).all())),
             swapped=frozenset(i for i, swaps in steady.items() if swaps), bits=self._find_bits(numbers),
             skipped={", ".join(names): why for why, names in self._skipped.items()},
         )  # fmt: skip
@@ -314,9 +337,13 @@ class Asking:
         return frozenset(found)
 
     def _takes(self, i: int, style: int, *, may_repeat: bool) -> bool:
-        """Tell whether the reference accepts a mask or integers in a style, if there is time to ask."""
-        if not self._has_time():
+        """Tell whether the reference accepts a mask or integers in a style.
+
+        The first question about an input is asked in any case, the others if there is time.
+        """
+        if i in self._asked and not self._has_time():
             return False
+        self._asked.add(i)
         change = partial(redraw, style=style, generator=self._generator, may_repeat=may_repeat, is_whole=True)
         outputs = self._ask.run(self._changed(i, change))
         return outputs is not None and self._base is not None and _are_alike(outputs, self._base)
@@ -376,19 +403,22 @@ class Asking:
         """Watch one call."""
         ascending = {i: self._values[i] for i in self._floats if _is_ascending(self._values[i])}
         trace = _Trace(ascending, are_comparisons_safe=not self._ask.is_on_gpu)
-        if self._has_time():
-            with trace:
-                self._ask.run_told(self._values, trace.begin)
+        begin = time.thread_time()
+        with trace:
+            self._ask.run_told(self._values, trace.begin)
+        self._end += time.thread_time() - begin  # watching every operation takes no time from the questions
         return trace
 
     def _find_special(self, traced: dict[int, set[float]]) -> dict[int, list[float]]:
         """Return the values that the reference treats apart and accepts, by input; of no mask."""
         found: dict[int, list[float]] = {}
+        n_asked = 0
         for i, specials in traced.items():
             x = self._values[i]
             for value in sorted(specials) if not is_mask(x) else ():
-                if not _holds(x, value):
+                if not _holds(x, value) or (n_asked >= LEAST_SPECIAL and not self._has_time()):
                     continue
+                n_asked += 1
                 put = partial(put_special, values=[value], generator=self._generator)
                 outputs = self._ask.run(self._changed(i, put))
                 if outputs is not None and self._base is not None and _differ(outputs, self._base):
@@ -408,15 +438,24 @@ class Asking:
             return ()
         if nonfinite is Nonfinite.SAME:
             return ALL_NONFINITE
-        return self._plain_in(i) or (self._handled_in(i) if trace.handles_nan else ())
+        found = self._plain_in(i) or (self._handled_in(i, NAN) if trace.handles_nan else ())
+        return found + tuple(x for x in INFINITIES if x not in found and self._handled_in(i, (x,)))
 
-    def _handled_in(self, i: int) -> tuple[float, ...]:
-        """Return what reaches no output of a reference that is made for it."""
-        for values in (ALL_NONFINITE, NAN):
-            put = partial(put_nonfinite, values=values * HANDLED, generator=self._generator)
-            if self._has_time() and self._ask.run(self._changed(i, put)) is not None:
-                return values
-        return ()
+    def _handled_in(self, i: int, values: tuple[float, ...]) -> tuple[float, ...]:
+        """Return such values if they leave all outputs of the reference finite, in float64 too; else none."""
+        put = partial(put_nonfinite, values=values * HANDLED, generator=self._generator)
+        return values if self._is_finite(self._changed(i, put)) else ()
+
+    def _takes_masked(self, i: int) -> bool:
+        """Tell whether all outputs stay finite where rows begin with negative infinities."""
+        mask = partial(put_nonfinite, values=(), generator=self._generator, is_masked=True)
+        return self._values[i].ndim > 0 and self._is_finite(self._changed(i, mask))
+
+    def _is_finite(self, values: Values) -> bool:
+        """Tell whether all outputs are finite numbers, and no indices, if there is time to ask."""
+        if not self._has_time() or not all(x.is_floating_point() for x in self._base or ()):
+            return False
+        return self._ask.run(values) is not None and self._ask.run_double(values) is not None
 
     def _plain_in(self, i: int) -> tuple[float, ...]:
         """Return what a reference treats plainly in one input.
@@ -471,8 +510,8 @@ class _Trace(Watching):
         self._ascending, self._compares = ascending, are_comparisons_safe
         self._held: list[torch.Tensor] = []
         """Whose ids are keys below: no other tensor gets one of these."""
-        self._moved: dict[int, frozenset[int]] = {}
-        """Id of a tensor -> the inputs whose values it holds, in whatever order and shape."""
+        self._moved: dict[int, frozenset[tuple[int, Line]]] = {}
+        """Id of a tensor -> inputs from whose values its own are computed, one by one, in whatever order."""
         self._derived: dict[int, frozenset[int]] = {}
         """Id of a tensor of integers -> the inputs of integers that it was computed from."""
         self.ordered: set[int] = set()
@@ -491,7 +530,7 @@ class _Trace(Watching):
     def begin(self, inputs: Sequence[torch.Tensor]) -> None:
         """Take the tensors that the reference is called with."""
         for i, x in enumerate(inputs):
-            self._note(self._moved, x, frozenset({i}))
+            self._note(self._moved, x, frozenset({(i, (1.0, 0.0))}))
             if is_integer(x):
                 self._note(self._derived, x, frozenset({i}))
 
@@ -502,7 +541,7 @@ class _Trace(Watching):
             self.no_numbers |= self._sources(self._derived, given)
         self.is_index |= name in LOOKS_UP
         self.is_safe_softmax |= "scaled_dot_product" in name or name == "_safe_softmax"
-        self.handles_nan |= name in NANS
+        self.handles_nan |= NANS in name or _tells_nonfinite(name, args)
         if name in SEARCHES:
             sought = args[SEARCHES[name]]
             self.ordered |= {i for i, x in self._ascending.items() if _are_equal(sought, x)}
@@ -511,11 +550,32 @@ class _Trace(Watching):
         for tensor, value in self._apart(name, args, kwargs):
             self._add(tensor, value)
         result = func(*args, **kwargs)
-        self._follow(name, given, result)
+        self._follow(name, args, kwargs, given, result)
         return result
 
-    def _follow(self, name: str, given: Sequence[torch.Tensor], result: Any) -> None:
-        moved = self._sources(self._moved, given) if name in MOVES else frozenset[int]()
+    def _moved_by(
+        self, name: str, args: Any, kwargs: Any, given: Sequence[torch.Tensor]
+    ) -> frozenset[tuple[int, Line]]:
+        """Return from which inputs, and how, the values of a result are computed one by one."""
+        if name in MOVES:
+            return self._sources(self._moved, given)
+        if name == "neg":
+            line = (-1.0, 0.0)
+        elif name in LINES and len(args) > 1:
+            ends = [_number(x) for x in args[:2]]
+            if ends[0] is not None and name in ("add", "mul"):
+                ends.reverse()
+            if ends[0] is not None or ends[1] is None:
+                return frozenset()
+            alpha = args[2] if len(args) > 2 else kwargs.get("alpha", 1)
+            line = LINES[name](ends[1], alpha)
+        else:
+            return frozenset()
+        known = self._sources(self._moved, given)
+        return frozenset((i, (line[0] * slope, line[0] * by + line[1])) for i, (slope, by) in known)
+
+    def _follow(self, name: str, args: Any, kwargs: Any, given: Sequence[torch.Tensor], result: Any) -> None:
+        moved = self._moved_by(name, args, kwargs, given)
         derived = self._sources(self._derived, given)
         for x in _tensors_of(result, None) if moved or derived else ():
             if moved:
@@ -523,12 +583,12 @@ class _Trace(Watching):
             if derived and is_integer(x):
                 self._note(self._derived, x, derived)
 
-    def _note(self, known: dict[int, frozenset[int]], x: torch.Tensor, sources: frozenset[int]) -> None:
+    def _note(self, known: dict[int, frozenset[T]], x: torch.Tensor, sources: frozenset[T]) -> None:
         self._held.append(x)
         known[id(x)] = sources
 
-    def _sources(self, known: dict[int, frozenset[int]], given: Sequence[torch.Tensor]) -> frozenset[int]:
-        return frozenset[int]().union(*(known.get(id(x), ()) for x in given))
+    def _sources(self, known: dict[int, frozenset[T]], given: Sequence[torch.Tensor]) -> frozenset[T]:
+        return frozenset[T]().union(*(known.get(id(x), ()) for x in given))
 
     def _apart(self, name: str, args: Any, kwargs: Any) -> Iterator[tuple[Any, float]]:
         """Yield tensors with values that an operation treats apart, and with values beyond its bounds."""
@@ -540,6 +600,9 @@ class _Trace(Watching):
             if (value := _number(args[1])) is not None:
                 beside = (-1, 0, 1) if name in ORDERED and is_integer(args[0]) else (0,)
                 yield from ((args[0], value + by) for by in beside)
+            elif name in EQUALITIES:
+                for one, other in (args[:2], args[1::-1]):
+                    yield from ((one, value) for value in _few_numbers(other))
         elif self._compares and name in CLAMPS:
             bounds = (*args[1:3], kwargs.get("min"), kwargs.get("max"))
             sides = CLAMPS[name] if len(args) > 1 else (-1, 1)
@@ -558,8 +621,10 @@ class _Trace(Watching):
         return self._sources(self._derived, _tensors_of(args[where], None))
 
     def _add(self, tensor: Any, value: float) -> None:
-        for i in self._moved.get(id(tensor), ()):
-            self.found.setdefault(i, set()).add(value)
+        for i, (slope, offset) in self._moved.get(id(tensor), ()):
+            before = (value - offset) / slope if slope else math.nan
+            if slope * before + offset == value:
+                self.found.setdefault(i, set()).add(before)
 
 
 class _Attention(Watching):
@@ -586,6 +651,20 @@ def _number(value: Any) -> float | None:
     if isinstance(value, torch.Tensor) and value.ndim == 0 and value.dtype is not torch.bool:
         value = value.item()
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _few_numbers(x: object) -> list[float]:
+    """Return the different elements of a tensor that has few."""
+    if not isinstance(x, torch.Tensor) or x.dtype is torch.bool or x.is_complex() or x.numel() > FEW:
+        return []
+    return sorted(set(x.reshape(-1).tolist()))
+
+
+def _tells_nonfinite(name: str, args: Any) -> bool:
+    """Tell whether an operation compares a value with itself, which NaN does not equal, or with infinity."""
+    if name not in COMPARED or len(args) < 2:
+        return False
+    return args[0] is args[1] or math.isinf(_number(args[1]) or 0.0)
 
 
 def _holds(x: torch.Tensor, value: float) -> bool:

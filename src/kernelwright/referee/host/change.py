@@ -26,6 +26,7 @@ from kernelwright.referee.host.redrawn import (
     has_order,
     is_integer,
     is_mask,
+    is_sorted,
     put_special,
     redraw_integers,
     redraw_mask,
@@ -46,15 +47,21 @@ BEYOND = frozenset({"odd_elements", "mixed"})
 """Families in which integers leave the range as drawn, where the reference takes them as numbers."""
 INSTEAD = frozenset({FULL, EMPTY, SHIFTED, SHUFFLED, TRADED})
 """Styles that are taken where a reference refuses the family's own."""
+REGIONS = 2
+"""Variant of ``odd_rows`` in which rows are regions."""
 ALIKE = "alike"
 RENEWED = "renewed"
 """As drawn, but inputs that the task always draws alike are others."""
 LEAST_FACTOR, RMS_FOR_ZEROS = 0.5, 0.5
 """Such floats are multiplied by a factor between this and 1. Zeros become noise of that root mean square."""
+LABEL_SHARE, MOST_RANKS = 0.75, 32
+"""Share of the labels that agree with large scores; with one of so many."""
 LABELLED = frozenset({"odd_rows", "mixed", "mild_rows"})
 """Families in which labels take values that the reference treats apart."""
 NONFINITE, UP, DOWN = "nonfinite", "nonfinite_up", "nonfinite_down"
 """NaN and infinities; large and small finite values at the same places, to see which results hang on them."""
+MASKED_ROWS = 8
+"""Of rows that may begin with negative infinities, one in so many does."""
 FINITE = {UP: 64.0, DOWN: -64.0}
 """In root mean squares of the input."""
 NAN = (float("nan"),)
@@ -90,10 +97,14 @@ class AcceptedInputs:
     """Inputs of which whole rows may hold such a value."""
     nonfinite: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Float inputs in which NaN, or infinities as well, are tried."""
+    masked: frozenset[int] = frozenset()
+    """Float inputs of which rows may begin with negative infinities, as scores do that a mask excludes."""
     steady: frozenset[int] = frozenset()
     """Inputs that the task always draws alike, and that may be others."""
     swapped: frozenset[int] = frozenset()
     """Those of them that the reference takes as others only where two elements change places."""
+    counts: frozenset[int] = frozenset()
+    """Float inputs that the task draws as numbers of few bits: they are exact, and no rounding moves them."""
     ordered: frozenset[int] = frozenset()
     """Float inputs among whose values others are sought: what an unsorted one gives is nobody's promise."""
     skipped: Mapping[str, str] = field(default_factory=dict)
@@ -121,7 +132,7 @@ def change_sample(
         keeping: what float inputs must keep of their values as drawn.
         generator: of all choices.
         accepted: what the reference accepts.
-        codes: parameters of rows, which inputs may be like.
+        codes: rows of weights, which inputs may be like.
     """
     if family == ALIKE:
         make_alike(inputs, keeping, generator, codes)
@@ -154,14 +165,16 @@ def _change_floats(
     drawn = x.clone() if keeping is not Keeping.NOTHING else x
     if family in ODD:
         is_across = family == "mild_rows" and variant % 2 == 1
-        make_odd(x, family, accepted.odd.get(i, ANY), generator, is_across=is_across)
+        has_regions = family == "odd_rows" and variant == REGIONS
+        oddness = accepted.odd.get(i, ANY)
+        make_odd(x, family, oddness, generator, is_across=is_across, has_regions=has_regions)
     elif family == "permuted":
         permute(x, generator)
     elif family in (NONFINITE, UP, DOWN):
-        values = accepted.nonfinite.get(i, ())
+        values, size = accepted.nonfinite.get(i, ()), None
         if family in FINITE:
-            values = (FINITE[family] * float(x.double().square().mean().sqrt() or 1.0),) * len(values)
-        put_nonfinite(x, values, generator)
+            size = FINITE[family] * float(x.double().square().mean().sqrt() or 1.0)
+        put_nonfinite(x, values, generator, is_masked=i in accepted.masked, instead=size)
     else:
         change_inputs(x, family, variant * n_before if family == "offset" else variant, generator)
     if keeping is not Keeping.NOTHING:
@@ -192,12 +205,13 @@ def make_alike(
 
 
 def _like_codes(x: torch.Tensor, codes: Sequence[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
-    """Return an input of which half of the rows are like some of the first codes that fit, if any do."""
-    for code in codes if x.ndim > 1 else ():
-        if code.dtype == x.dtype and code.shape[-1] == x.shape[-1] and len(code):
-            near = nearly(code[torch.randint(len(code), x.shape[:-1], generator=generator)], generator)
-            return torch.where(torch.rand((*x.shape[:-1], 1), generator=generator) < SAME_SHARE, near, x)
-    return x
+    """Return an input of which half of the rows are like some of the codes that fit, if any do."""
+    fitting = [c for c in codes if c.dtype == x.dtype and c.shape[-1] == x.shape[-1] and len(c)]
+    if x.ndim < 2 or not fitting:
+        return x
+    code = fitting[int(torch.randint(len(fitting), (1,), generator=generator))]
+    near = nearly(code[torch.randint(len(code), x.shape[:-1], generator=generator)], generator)
+    return torch.where(torch.rand((*x.shape[:-1], 1), generator=generator) < SAME_SHARE, near, x)
 
 
 def _wrapped(x: torch.Tensor, shape: torch.Size) -> torch.Tensor:
@@ -211,9 +225,9 @@ def _wrapped(x: torch.Tensor, shape: torch.Size) -> torch.Tensor:
 def make_integers_alike(
     inputs: Sequence[torch.Tensor], accepted: AcceptedInputs, generator: torch.Generator
 ) -> None:
-    """Let integers agree: with the first of their form, or labels with the largest of their scores.
+    """Let integers agree: with the first of their form, with others of their range, or labels with scores.
 
-    Half of the elements do, or all of a row that is sorted or holds no value twice.
+    Half of the elements do, or all of a row that is sorted or holds no value twice; of labels more.
     """
     first: dict[tuple[torch.Size, torch.dtype], int] = {}
     for i, styles in accepted.redrawn.items():
@@ -225,17 +239,41 @@ def make_integers_alike(
             whole = x.shape[:-1] + (1,) * bool(x.ndim)
             shape = whole if has_order(x) or has_order(other) else x.shape
             x.copy_(torch.where(torch.rand(shape, generator=generator) < SAME_SHARE, other, x))
-        elif i in accepted.may_repeat and (chosen := _chosen_of(x, inputs)) is not None:
-            x.copy_(torch.where(torch.rand(x.shape, generator=generator) < SAME_SHARE, chosen, x))
+        elif i in accepted.may_repeat:
+            share, chosen = LABEL_SHARE, _chosen_of(x, inputs, generator)
+            if chosen is None and not is_sorted(x):
+                share, chosen = SAME_SHARE, _from_others(x, inputs, generator)
+            if chosen is not None:
+                x.copy_(torch.where(torch.rand(x.shape, generator=generator) < share, chosen, x))
 
 
-def _chosen_of(labels: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor | None:
-    """Return the places of the largest scores in the first input that has scores for such labels."""
+def _from_others(
+    x: torch.Tensor, inputs: Sequence[torch.Tensor], generator: torch.Generator
+) -> torch.Tensor | None:
+    """Return values of other inputs, from random places, that lie in the range of ``x``; None for none."""
+    low, high = int(x.min()), int(x.max())
+    others = [y.reshape(-1) for y in inputs if y is not x and y.dtype == x.dtype and not is_mask(y)]
+    values = torch.cat([y[(y >= low) & (y <= high)] for y in others]) if others else x[:0].reshape(-1)
+    if not len(values):
+        return None
+    return values[torch.randint(len(values), x.shape, generator=generator)]
+
+
+def _chosen_of(
+    labels: torch.Tensor, inputs: Sequence[torch.Tensor], generator: torch.Generator
+) -> torch.Tensor | None:
+    """Return places of some of the ``MOST_RANKS`` largest scores, in the first input that has such scores.
+
+    The logarithm of a rank is uniform.
+    """
     for scores in inputs:
         for axis in range(scores.ndim) if scores.is_floating_point() and scores.numel() else ():
             shape = (*scores.shape[:axis], *scores.shape[axis + 1 :])
             if shape == labels.shape and 0 <= int(labels.max()) < scores.shape[axis]:
-                return scores.argmax(axis).to(labels.dtype)
+                n = min(MOST_RANKS, scores.shape[axis])
+                places = scores.movedim(axis, -1).topk(n).indices
+                ranks = (n ** torch.rand((*labels.shape, 1), generator=generator)).long() - 1
+                return places.gather(-1, ranks).squeeze(-1).to(labels.dtype)
     return None
 
 
@@ -291,13 +329,24 @@ def redraw(
         redraw_integers(x, generator, style, may_repeat=may_repeat, is_farthest=is_whole, bits=bits)
 
 
-def put_nonfinite(x: torch.Tensor, values: Sequence[float], generator: torch.Generator) -> None:
-    """Put values at random places of an input, in different rows; as many as there are rows for."""
+def put_nonfinite(
+    x: torch.Tensor, values: Sequence[float], generator: torch.Generator, *, is_masked: bool = False,
+    instead: float | None = None,
+) -> None:  # fmt: skip
+    """Put values at random places of an input, in different rows; as many as there are rows for.
+
+    ``is_masked``: some rows begin with negative infinities. ``instead``: stands in the place of all of them.
+    """
     if x.numel() == 0:
         return
     width = max(x.shape[-1], 1) if x.ndim else 1
-    rows = torch.randperm(max(x.numel() // width, 1), generator=generator)
-    flat = x.clone(memory_format=torch.contiguous_format).view(-1)
+    rows = x.clone(memory_format=torch.contiguous_format).view(-1, width)
+    order = torch.randperm(len(rows), generator=generator)
     for i, value in enumerate(values[: len(rows)]):
-        flat[int(rows[i]) * width + int(torch.randint(width, (1,), generator=generator))] = value
-    x.copy_(flat.view(x.shape))
+        at = int(torch.randint(width, (1,), generator=generator))
+        rows[order[i], at] = value if instead is None else instead
+    if is_masked and width > 1:
+        for at in order[len(values) :][: max(len(rows) // MASKED_ROWS, 1)].tolist():
+            length = int(torch.randint(1, width, (1,), generator=generator))
+            rows[at, :length] = -torch.inf if instead is None else instead
+    x.copy_(rows.view(x.shape))

@@ -29,6 +29,7 @@ from kernelwright.referee.host.odd_rows import Keeping, kept
 from kernelwright.referee.host.on_grid import solve_on_grid
 from kernelwright.referee.host.open_order import OrderTrace
 from kernelwright.referee.host.peers.make import make_peer
+from kernelwright.referee.host.redrawn import has_few_bits
 from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.worker.call_loop import CallLoop
 from kernelwright.referee.worker.layouts import Slot, extent, slots_in
@@ -272,15 +273,21 @@ class Host(Runner):
         return {"is_changed": is_changed}
 
     def _codes(self) -> list[torch.Tensor]:
-        """Return the parameters that are rows, on the weights that are loaded."""
-        return [p.detach().cpu() for p in self._model.parameters() if p.ndim == 2]
+        """Return the weights that are rows, along whichever axis, on those that are loaded.
+
+        Parameters of one axis are none: biases and scales are no places of inputs.
+        """
+        found = [x.detach().cpu() for x in self._model.parameters() if x.ndim in (2, 3)]
+        found += [torch.atleast_2d(x.cpu()) for x in self._model.buffers() if x.ndim in (1, 2, 3)]
+        rows = [x.reshape(-1, x.shape[-1]) for x in found if x.is_floating_point()]
+        return rows + [x.T for x in rows if len(x) > 1]
 
     def nudge_inputs(self, message: Message) -> Message:
         """Move the inputs that an arena holds by a unit in the last place, or by up to ``ulps`` of them.
 
-        With -1 for ``way`` they move the other way. Values that the reference treats apart stay. Equal
-        values stay equal, unless the reference leaves it open which of them comes first. Answers with the
-        largest such unit, relative to a value.
+        With -1 for ``way`` they move the other way. Values that the reference treats apart stay, and so do
+        numbers of few bits where the task draws nothing else. Equal values stay equal, unless the reference
+        leaves it open which of them comes first. Answers with the largest such unit, relative to a value.
         """
         generator = torch.Generator().manual_seed(message["seed"])
         arena = self.arenas[message["arena"]]
@@ -293,6 +300,7 @@ class Host(Runner):
                 continue
             unit = max(unit, torch.finfo(target.dtype).eps)
             special = [(value, target == value) for value in self._accepted.special.get(i, ())]
+            before = target.clone() if i in self._accepted.counts and not is_open else None
             if is_open:
                 shift(target, way * (ulps or 1.0), generator)
             elif not ulps:
@@ -301,6 +309,8 @@ class Host(Runner):
                 shift_alike(target, way * ulps, message["seed"])
             for value, where in special:
                 target[where] = value
+            if before is not None:
+                target.copy_(torch.where(has_few_bits(before), before, target))
         return {"is_open": is_open, "unit": unit}
 
     @functools.cached_property

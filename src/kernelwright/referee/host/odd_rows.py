@@ -4,6 +4,7 @@ A candidate that looks at a few elements to choose its path cannot tell such a s
 Which rows are odd, in which way, and along which axis they lie is random.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -17,6 +18,9 @@ ODD_ELEMENTS = (3, 32)
 ELEMENT_SHARE, LARGEST_SHARE = 4096, 64
 """``odd_elements`` changes one element in ``ELEMENT_SHARE``, within the bounds above, but at most one in
 ``LARGEST_SHARE`` unless it is the only one."""
+NARROW = (8.0, 12.0)
+"""Rows of ``narrow`` lie so far from zero, in powers of two of the root mean square, and spread as ever: a
+variance from the sums of values and squares has no correct bits left there."""
 LARGE = 1000.0
 """Size of large constants, up to four times as much: their squares have no bits left for a variance."""
 SPIKE = 50.0
@@ -98,6 +102,10 @@ def _spiked(rows: Rows, source: _Source) -> Rows:
     return small
 
 
+def _narrow(rows: Rows, source: _Source) -> Rows:
+    return rows + _constants(rows, source.rms * source.uniform(len(rows), *NARROW).exp2(), source)
+
+
 def _rounded(rows: Rows, source: _Source) -> Rows:
     step = max(source.rms / 2, 1e-30)
     return (rows / step).round() * step
@@ -133,6 +141,7 @@ KINDS: Mapping[str, Callable[[Rows, _Source], Rows]] = {
     "one_hot": _one_hot,
     "negated": lambda rows, source: -rows,
     "shifted": lambda rows, source: rows + (4 * source.rms * source.signs(len(rows)))[:, None],
+    "narrow": _narrow,
     "rounded": _rounded,
     "repeated": _repeated,
     "resampled": lambda rows, source: source.values[source.places(rows.numel(), source.values.numel())].view(
@@ -165,11 +174,13 @@ ANY = Oddness()
 
 
 def make_odd(
-    x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Generator, *, is_across: bool = False
-) -> None:
+    x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Generator, *, is_across: bool = False,
+    has_regions: bool = False,
+) -> None:  # fmt: skip
     """Make some rows or elements of an input odd, in place: ``odd_elements`` or a family of ``SHARES``.
 
     ``is_across``: rows lie along the middle axes, where there are any, each in a part of the first axis.
+    ``has_regions``: a row is all that shares its places on some axes, as a channel or an image is.
     """
     if x.numel() == 0 or not oddness.kinds:
         return
@@ -179,6 +190,17 @@ def make_odd(
     if family == "odd_elements":
         return _make_elements_odd(x, oddness, generator)
     drawn = x.clone(memory_format=torch.contiguous_format)
+    if has_regions and x.ndim > 1:
+        is_shared = torch.rand(x.ndim, generator=generator) < 0.5
+        shared = [axis for axis in range(x.ndim) if is_shared[axis]] or [0]
+        order = [*shared, *(axis for axis in range(x.ndim) if axis not in shared)][: x.ndim]
+        turned = x.permute(order)
+        n_regions = math.prod(turned.shape[: min(len(shared), x.ndim - 1)])
+        regions = turned.reshape(n_regions, -1)
+        regions = regions.clone() if regions.data_ptr() == x.data_ptr() else regions
+        _make_rows_odd(regions, drawn, SHARES[family], 1, oddness, generator)
+        turned.copy_(regions.view(turned.shape))
+        return
     least_kept = Keeping.RANGE if family == "mild_rows" else Keeping.NOTHING
     if is_across and x.ndim > 2:
         axes = 1 + torch.randperm(x.ndim - 2, generator=generator)[: len(x)]
@@ -226,7 +248,7 @@ def _make_elements_odd(x: torch.Tensor, oddness: Oddness, generator: torch.Gener
     drawn = x.clone(memory_format=torch.contiguous_format)
     flat = drawn.view(-1).clone()
     source = _Source(drawn.view(-1), _rms(drawn), oddness.exponent, generator)
-    names = sorted(set(oddness.kinds) - {"rounded", "quieter", "one_hot", "tiny", "repeated"})
+    names = sorted(set(oddness.kinds) - {"rounded", "quieter", "one_hot", "tiny", "repeated", "narrow"})
     least, most = ODD_ELEMENTS
     wanted = min(max(x.numel() // ELEMENT_SHARE, least), most)
     for _ in range(min(wanted, max(x.numel() // LARGEST_SHARE, 1)) if names else 0):

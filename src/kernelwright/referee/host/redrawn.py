@@ -32,6 +32,7 @@ them in each other's place."""
 WIDEST = {torch.int64: 1 << 15, torch.int32: 1 << 11, torch.int16: 1 << 11}
 """Size of ``WIDE`` integers of which nothing more is known: sums of their products stay below what the type
 holds. Bytes take any value."""
+LEAST_BIT, MOST_BIT = 3, 12
 LEAST_BITS, MOST_BITS = 12, 62
 """Between how many bits ``WIDE`` integers may have where that is looked for."""
 
@@ -47,6 +48,12 @@ def is_mask(x: torch.Tensor) -> bool:
     first = x.reshape(-1)[0]
     others = x[x != first]
     return others.numel() > 0 and bool((others == others[0]).all())
+
+
+def has_few_bits(x: torch.Tensor) -> torch.Tensor:
+    """Tell which floats are multiples of ``2**-LEAST_BIT`` below ``2**MOST_BIT``, as counts are."""
+    steps = x.double() * 2.0**LEAST_BIT
+    return (steps == steps.round()) & (steps.abs() < 2.0 ** (LEAST_BIT + MOST_BIT))
 
 
 def is_integer(x: torch.Tensor) -> bool:
@@ -128,10 +135,10 @@ def redraw_integers(
         return
     if style in (WIDE, SHIFTED, SHUFFLED, SWAPPED, TRADED):
         return _redraw_freely(x, style, generator, is_farthest=is_farthest, bits=bits)
-    rows, is_sorted, is_distinct = _ordered_rows(x)
+    rows, ascends, is_distinct = _ordered_rows(x)
     low, high = int(rows.min()), int(rows.max())
     repeats = may_repeat and style >= UNEVEN
-    if is_distinct and is_sorted and (not repeats or high - low < rows.shape[1]):
+    if is_distinct and ascends and (not repeats or high - low < rows.shape[1]):
         return
     if is_distinct and not repeats:
         new = rows.gather(1, torch.rand(rows.shape, generator=generator).argsort(1))
@@ -139,7 +146,7 @@ def redraw_integers(
         if low == high:
             low, high = min(low, int(style < UNEVEN)), high or 1
         new = _drawn_between(low, high, rows.shape, style, generator).to(x.dtype)
-    if is_sorted and not (is_distinct and not repeats):
+    if ascends and not (is_distinct and not repeats):
         new = new.sort(dim=1).values
         for end in (0, -1):
             if bool((rows[:, end] == rows[0, end]).all()):
@@ -149,8 +156,13 @@ def redraw_integers(
 
 def has_order(x: torch.Tensor) -> bool:
     """Tell whether integers are sorted or without repetitions, as a whole or in each row."""
-    _, is_sorted, is_distinct = _ordered_rows(x)
-    return is_sorted or is_distinct
+    _, ascends, is_distinct = _ordered_rows(x)
+    return ascends or is_distinct
+
+
+def is_sorted(x: torch.Tensor) -> bool:
+    """Tell whether integers ascend, as a whole or in each row, and not by chance."""
+    return _ordered_rows(x)[1]
 
 
 def _ordered_rows(x: torch.Tensor) -> tuple[torch.Tensor, bool, bool]:
@@ -160,9 +172,9 @@ def _ordered_rows(x: torch.Tensor) -> tuple[torch.Tensor, bool, bool]:
     """
     flat = x.reshape(1, -1)
     for rows in (flat, x.reshape(-1, x.shape[-1])) if x.ndim > 1 else (flat,):
-        is_sorted, is_distinct = _are_sorted(rows), _are_distinct(rows)
-        if is_sorted or is_distinct:
-            return rows, is_sorted, is_distinct
+        ascends, is_distinct = _are_sorted(rows), _are_distinct(rows)
+        if ascends or is_distinct:
+            return rows, ascends, is_distinct
     return flat, False, False
 
 

@@ -2,6 +2,8 @@
 
 import torch
 
+from kernelwright.referee.host.redrawn import is_mask
+
 ALONE_LOW, ALONE_HIGH = 4.0, 16.0
 """By how many root mean squares ``touched`` moves its one element."""
 UNIT = 0.5
@@ -24,6 +26,8 @@ ODD = {
     "odd_tiny": ("tiny",),
 }
 """Style -> kinds of odd elements; a reference may be finite on some of them only."""
+WITH_BUFFERS = " with buffers"
+"""Ends a style of ``ODD`` in which buffers that are no masks have zeros, too: counts or norms, say."""
 ONE_OF, MOST_ODD = 1024, 32
 """Of each kind there is one in so many elements, at least one and at most so many."""
 
@@ -37,16 +41,20 @@ def change_state(x: torch.Tensor, is_parameter: bool, style: str, generator: tor
         style: ``redrawn`` draws every parameter anew with its root mean square, so identities, triangles,
             constants and signs are gone. ``redrawn_positive`` does so too, but parameters without a negative
             value get none. ``signed`` scales, and flips signs of constant parameters. ``positive`` scales.
-            ``touched`` moves one element far. The styles of ``ODD`` make few elements odd.
+            ``touched`` moves one element far. The styles of ``ODD`` make few elements odd; those of buffers
+            tiny, as variances may be, and zero as well where the style ends with ``WITH_BUFFERS``.
         generator: of all choices.
     """
     if x.numel() == 0:
         return
     if style == "touched":
         return _touch(x, is_parameter, generator)
-    if style in ODD:
-        _make_odd(x, is_parameter, ODD[style], generator)
-        return _make_rows_odd(x, ODD_ROWS.get(style, ()) if is_parameter else (), generator)
+    plain = style.removesuffix(WITH_BUFFERS)
+    if plain in ODD:
+        has_zeros = plain != style and not is_mask(x)
+        _make_odd(x, ODD[plain] if is_parameter else ("tiny",) + ("zero",) * has_zeros, generator)
+        rows = ODD_ROWS.get(plain, ()) if is_parameter else ("zero",) * has_zeros
+        return _make_rows_odd(x, rows, generator)
     if is_parameter and style.startswith("redrawn"):
         return _redraw(x, style == "redrawn_positive", generator)
     _scale(x, is_parameter and style == "signed", generator)
@@ -107,14 +115,11 @@ def _make_rows_odd(x: torch.Tensor, kinds: tuple[str, ...], generator: torch.Gen
         x[at] = rows
 
 
-def _make_odd(
-    x: torch.Tensor, is_parameter: bool, kinds: tuple[str, ...], generator: torch.Generator
-) -> None:
-    """Make elements large, tiny or zero; those of buffers become tiny only, as variances may be.
+def _make_odd(x: torch.Tensor, kinds: tuple[str, ...], generator: torch.Generator) -> None:
+    """Make elements large, tiny or zero.
 
     Where there are negative values, elements become large and negative, too.
     """
-    kinds = kinds if is_parameter else tuple(kind for kind in kinds if kind == "tiny")
     flat = x.clone(memory_format=torch.contiguous_format).view(-1)
     if "large" in kinds and not bool((flat >= 0).all()):
         kinds = (*kinds, "low")

@@ -48,8 +48,8 @@ BYTES = TIMES_AT + TOKENS * 16
 
 SURE_NS = 20_000
 """A call that begins so much later than something was written certainly sees it: clocks of cores differ."""
-WRITES = 2
-"""Most places that one change writes to."""
+WRITES = 32
+"""Most places that one change writes to: two, under each name of a parameter that a candidate has untied."""
 
 
 class _Write(ctypes.Structure):
@@ -58,8 +58,9 @@ class _Write(ctypes.Structure):
 
 class _Change(ctypes.Structure):
     _fields_ = (
-        ("at", ctypes.c_uint32), ("lead", ctypes.c_uint32), ("writes", ctypes.c_uint32),
-        ("unsure", ctypes.c_uint32), ("written_at", ctypes.c_int64), ("write", _Write * WRITES),
+        ("at", ctypes.c_uint32), ("lead", ctypes.c_uint32), ("rest", ctypes.c_uint32),
+        ("writes", ctypes.c_uint32), ("unsure", ctypes.c_uint32), ("written_at", ctypes.c_int64),
+        ("write", _Write * WRITES),
     )  # fmt: skip
 
 
@@ -71,6 +72,8 @@ class Change:
     """Calls that are fed before; later ones certainly begin when all is written."""
     lead: int
     """About so many of them are left then, so that there is no pause."""
+    rest: int
+    """Further ones are fed when so many of them are left, at most ``lead``."""
     writes: Sequence[tuple[Bytes, Bytes]]
     """Where to, and what; at most ``WRITES``."""
 
@@ -207,4 +210,4 @@ class CallQueue:
 def _made(change: Change) -> _Change:
     """Return a change as the loop takes it; the arrays must live as long."""
     writes = [_Write(address_of(to), address_of(source), source.size) for to, source in change.writes]
-    return _Change(change.at, change.lead, len(writes), 0, 0, (_Write * WRITES)(*writes))
+    return _Change(change.at, change.lead, change.rest, len(writes), 0, 0, (_Write * WRITES)(*writes))

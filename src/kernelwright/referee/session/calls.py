@@ -30,6 +30,9 @@ SLOW_S = 0.002
 """Slower calls are not followed by further ones that do not count: one would take longer than the stop."""
 LEAD_S = 0.003
 """When something is written between calls, as many of those that are fed are left as take about this long."""
+REST_S, UNFED_CALLS = 0.001, 2
+"""After every second change by lot no further calls are fed until as many are left as take about so long; so
+many at least begin before: whoever looks at what was fed does not see when something was written."""
 MOVABLE_CALLS = 3
 """Something can be written between so many calls: one has ended, one goes on, one follows."""
 Writes = Sequence[tuple[Bytes, Bytes]]
@@ -163,7 +166,11 @@ def change_between(writes: Writes, counted: int, total: int, ring: int, per_call
     Where there are fewer calls than that takes, it is written before the first is fed.
     """
     if counted < MOVABLE_CALLS:
-        return Change(0, 0, writes)
-    lead = max(1, min(math.ceil(LEAD_S / per_call_s), ring // 2, counted - MOVABLE_CALLS + 1))
+        return Change(0, 0, 0, writes)
+    lead = rest = math.ceil(LEAD_S / per_call_s)
+    if secrets.randbelow(2):
+        rest = math.ceil(REST_S / per_call_s)
+        lead = max(lead, rest + UNFED_CALLS)
+    lead = max(1, min(lead, ring // 2, counted - MOVABLE_CALLS + 1))
     first = max(lead + 1, total - ring)
-    return Change(first + secrets.randbelow(counted - first), lead, writes)
+    return Change(first + secrets.randbelow(counted - first), lead, min(lead, rest), writes)

@@ -65,26 +65,35 @@ class SampleLayout:
         return sum(is_float(slot["dtype"]) for slot in self.arg_slots)
 
     @property
+    def has_rows(self) -> bool:
+        """True when a float input has more than one axis."""
+        return any(is_float(slot["dtype"]) and len(slot["shape"]) > 1 for slot in self.arg_slots)
+
+    @property
     def has_images(self) -> bool:
         """True when a float input has more than two axes, so that rows may lie along a middle one."""
         return any(is_float(slot["dtype"]) and len(slot["shape"]) > 2 for slot in self.arg_slots)
 
     @property
     def has_twins(self) -> bool:
-        """True when inputs can be alike: floats with rows of one length, or integers of one shape.
+        """True when inputs can be alike: floats with rows of one length, or integers.
 
-        Labels, too, can agree with scores whose shape has one axis more, and rows with those of a parameter.
+        Labels, too, can agree with scores whose shape has one axis more, and rows with those of weights.
         """
         shapes = [(slot["dtype"], tuple(slot["shape"])) for slot in self.arg_slots]
         floats = [(dtype, shape) for dtype, shape in shapes if is_float(dtype)]
         integers = [(dtype, shape) for dtype, shape in shapes if dtype.startswith(("int", "uint"))]
         rows = [(dtype, shape[-1:] if len(shape) > 1 else shape) for dtype, shape in floats]
         labelled = {shape[:i] + shape[i + 1 :] for _, shape in floats for i in range(len(shape))}
-        codes = {
-            s["shape"][-1] for s in self.parameter_slots if is_float(s["dtype"]) and len(s["shape"]) == 2
-        }
+        codes: set[int] = set()
+        for name, slot in self.state.items():
+            *leading, width = slot["shape"] or [0]
+            is_rows = 0 < len(leading) < 3 or (not leading and name not in self.parameters)
+            if is_rows and is_float(slot["dtype"]):
+                codes |= {width, math.prod(leading)} if leading else {width}
         return (
-            any(len(set(forms)) < len(forms) for forms in (floats, rows, integers))
+            any(len(set(forms)) < len(forms) for forms in (floats, rows))
+            or len(integers) > 1
             or any(shape in labelled for _, shape in integers)
             or any(shape[-1] in codes for _, shape in floats if len(shape) > 1)
         )
@@ -162,6 +171,8 @@ BY_ROW = Slack(reference=4.0, floor=32.0, is_by_row=True)
 """Among odd rows only gross errors count: ordinary samples judge precision."""
 MILD_FAMILIES = ("mild_rows", "mild_elements")
 """Rows or elements are odd within the range of the values as drawn."""
+REGIONS = 2
+"""Variant of ``odd_rows`` whose rows are all that shares its places on some axes, as channels and images."""
 ACROSS = 1
 """Variant of ``mild_rows`` whose rows lie along middle axes."""
 ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", *MILD_FAMILIES, "mixed")
@@ -287,6 +298,7 @@ def plan_samples(
         odd = ["odd_rows", "few_odd_rows", "odd_elements"]
         odd += [*MILD_FAMILIES] if layout.has_float_inputs else []
         keys += [SampleKey("mild_rows", ACROSS)] if layout.has_images else []
+        keys += [SampleKey("odd_rows", REGIONS)] if layout.has_rows else []
         keys += [SampleKey("scaled", 1)] if layout.has_float_inputs else []
     if layout.has_float_inputs:
         keys += [SampleKey(family) for family in whole]

@@ -593,7 +593,9 @@ class ReferenceProcess:
         for name in ALONE[:n_alone]:
             self.states[name] = self._changed_weights(name, ONE_ELEMENT)
         flat = [(name, FLAT_STYLES[name]) for name in self.layout.flat_weights]
-        odd = ((ODD_WEIGHTS, ODD_STYLES), *flat) if n_alone > 1 else ()
+        has_buffers = any(is_float(slot["dtype"]) for slot in self.layout.buffers().values())
+        odd_styles = [f"{style} with buffers" for style in ODD_STYLES if has_buffers] + [*ODD_STYLES]
+        odd = ((ODD_WEIGHTS, odd_styles), *flat) if n_alone > 1 else ()
         for name, styles in ((RANDOMISED, STYLES), (TOUCHED, (TOUCHED,)), *odd):
             key = SampleKey("as_is", 0, name)
             for style in styles:

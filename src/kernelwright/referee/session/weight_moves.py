@@ -1,5 +1,6 @@
 """The changes of one element of weights that a session uses, and the reference's outputs after them."""
 
+import math
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +57,7 @@ class WeightMoves:
         is_wanted = limit_s > 0 or not (self._is_hard or self.pick(draws))
         if not is_wanted or not self._room or not names:
             return 0.0
-        key = base.name, self._rng.choice(names)
+        key = base.name, self._name(names)
         if key not in self._made:
             slot = self._layout.state[key[1]]
             self._made[key] = MovedWeights(base, key[1], slot, tuple(self._elements(base, slot)))
@@ -68,6 +69,13 @@ class WeightMoves:
             if not self._room or not self._add(moved, draw) or time.perf_counter() - begin > limit_s:
                 break
         return time.perf_counter() - begin
+
+    def _name(self, names: Sequence[str]) -> str:
+        """Choose a parameter: half of the time any one, else by size, for large ones are worth preparing."""
+        sizes = [math.prod(self._layout.state[name]["shape"]) for name in names]
+        total = sum(sizes)
+        weights = [1 / len(names) + size / total for size in sizes]
+        return self._rng.choices(names, weights)[0]
 
     def pick(self, draws: Sequence[InputSample]) -> MovedWeights | None:
         """Return a change after which it is known what calls on some of these samples return."""

@@ -126,11 +126,13 @@ struct Write {
     u64 bytes;
 };
 // What is written while calls go on: when all calls before number `at` are fed and about `lead` of them are left.
+// Further ones are fed when `rest` of these are left: calls in between begin after the writing, though the count of
+// what was fed has not moved.
 struct Change {
-    u32 at, lead, writes;
+    u32 at, lead, rest, writes;
     u32 unsure;  // set: from this call on, up to number `at`, nobody knows whether a call saw the writing
     i64 written_at;  // set: time after the writing
-    Write write[2];
+    Write write[32];
 };
 
 // Write, or put it off where all calls that were fed have ended: there has been a pause, and whoever looks at what
@@ -166,7 +168,10 @@ extern "C" int call_feed(Queue* q, u32* fed, const u64* tokens, u32 counted, u32
         if (refill > counted) refill = counted;
         if (refill == 0 && !is_due) refill = 1;
         int how = await(q, base + refill, deadline, sock);
-        if (how == DONE && is_due) write_between(q, base, counted, change);
+        if (how == DONE && is_due) {
+            write_between(q, base, counted, change);
+            if (!change->writes && change->at) how = await(q, base + change->at - change->rest, deadline, sock);
+        }
         if (how == DONE && (is_due || refill < counted)) continue;
         *elapsed = now() - begin;
         return how;
