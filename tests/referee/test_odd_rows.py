@@ -15,6 +15,7 @@ from kernelwright.referee.host.acceptance import Asking, Questions, Run, Values
 from kernelwright.referee.host.change import (
     ALL_NONFINITE,
     NAN,
+    REGIONS,
     AcceptedInputs,
     as_float,
     change_sample,
@@ -93,16 +94,14 @@ def test_odd_rows_hold_zeros_large_constants_and_a_wide_range() -> None:
     assert float(x.abs().max()) > 1e12
 
 
-def test_regions_share_their_places_on_some_axes() -> None:
-    oddness = Oddness({"narrow": Keeping.NOTHING})
-    whole = set()
-    for seed in range(20):
-        x = torch.randn(6, 8, 9, 10, generator=generator(seed))
-        make_odd(x, "odd_rows", oddness, generator(seed), has_regions=True)
-        is_far = x.abs() > 100
-        assert bool(is_far.any()) and not bool(is_far.all())
-        whole |= {axis for axis in range(4) if bool((is_far.all(axis) == is_far.any(axis)).all())}
-    assert whole == {0, 1, 2, 3}
+@pytest.mark.parametrize("variant", REGIONS)
+def test_a_region_far_from_zero_shares_its_places_on_some_axes(variant: int) -> None:
+    shared = REGIONS[variant]
+    x = torch.randn(6, 8, 9, 10, generator=generator())
+    make_odd(x, "odd_rows", ANY, generator(), shared=shared)
+    others = tuple(axis for axis in range(4) if axis not in shared)
+    is_narrow = (x.abs().amin(others) > 500) & (x.abs().amax(others) < 20000) & (x.std(others) < 2)
+    assert 1 <= int(is_narrow.sum()) < is_narrow.numel() / 8 + 1
 
 
 @pytest.mark.parametrize("n_rows", [20, 512])
@@ -404,6 +403,7 @@ def test_a_reference_that_takes_everything_is_given_everything() -> None:
         (lambda x: torch.where(x == x, x, 0.0).mean(-1), {"nan"}, False),
         (lambda x: torch.logsumexp(x, -1), {"nan", "-inf"}, True),
         (lambda x: x.sum(), set(), False),
+        (lambda x: x[:, 3] - torch.logsumexp(x, -1).sum(), set(), False),
         (lambda x: x.argmax(-1), set(), False),
     ],
 )
@@ -768,7 +768,7 @@ def test_indices_that_are_written_to_stay_apart() -> None:
         (lambda x: x.argmax(-1), {}),
         (lambda x: torch.nan_to_num(x), {0: ALL_NONFINITE}),
         (lambda x: torch.nanmean(x, -1), {0: NAN}),
-        (lambda x: x.where(x > 0, 0.0), {0: (-torch.inf,)}),
+        (lambda x: x.where(x > 0, 0.0), {}),
         (lambda x: (x - x.mean(0)) * 2, {}),
     ],
 )

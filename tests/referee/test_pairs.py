@@ -222,7 +222,7 @@ HONEST = {
     "thirds of counts": Pair(
         "torch.randint(0, 60, (64, 256)).float()",
         "return torch.floor(x / 3)",
-        "return torch.floor(x * (1 / 3) + 1e-7 * x)",
+        "return torch.floor(x * (1 / 3))",
         "x",
     ),
     "an entropy with a bound": Pair(
@@ -234,7 +234,7 @@ HONEST = {
     "saturated gates": Pair(
         "torch.randn(64, 32), torch.randn(64, 32)",
         "return torch.sigmoid(x) * torch.tanh(at)",
-        "return (2 * torch.sigmoid(2 * at) - 1) / (1 + torch.exp(-x))",
+        "return torch.tanh(at) / (1 + torch.exp(-x))",
     ),
     "ties of the largest": Pair(
         "torch.randn(64, 32)",

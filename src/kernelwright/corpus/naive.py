@@ -87,7 +87,7 @@ def _run(command: list[str], environment: dict[str, str]) -> NaiveVerdict:
     return NaiveVerdict.model_validate_json(lines[-1])
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
+def _end(process: "subprocess.Popen[bytes]") -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -187,12 +187,11 @@ class Asking:
         redrawn = {i: self._find_styles(i, trace) for i in self._others()}
         special = self._find_special(trace.found)
         tried = {i: values for i in self._floats if (values := self._nonfinite_in(i, nonfinite, trace))}
-        may_mask = nonfinite is not Nonfinite.IGNORED
         numbers = [i for i, styles in redrawn.items() if WIDE in styles]
         return AcceptedInputs(
             odd=odd, redrawn=redrawn, may_repeat=frozenset(redrawn) - trace.overwritten, special=special,
             special_rows=frozenset(i for i in special if self._takes_special_rows(i, special[i])),
-            nonfinite=tried, masked=frozenset(i for i in self._floats if may_mask and self._takes_masked(i)),
+            nonfinite=tried, masked=frozenset(i for i in tried if self._takes_masked(i)),
             steady=frozenset(steady), ordered=frozenset(trace.ordered),
             counts=frozenset(i for i in self._floats if bool(has_few_bits(self._values[i]).all())),
             swapped=frozenset(i for i, swaps in steady.items() if swaps), bits=self._find_bits(numbers),
@@ -439,7 +438,8 @@ class Asking:
         if nonfinite is Nonfinite.SAME:
             return ALL_NONFINITE
         found = self._plain_in(i) or (self._handled_in(i, NAN) if trace.handles_nan else ())
-        return found + tuple(x for x in INFINITIES if x not in found and self._handled_in(i, (x,)))
+        left = [x for x in INFINITIES if x not in found] if found else []
+        return found + tuple(x for x in left if self._handled_in(i, (x,)))
 
     def _handled_in(self, i: int, values: tuple[float, ...]) -> tuple[float, ...]:
         """Return such values if they leave all outputs of the reference finite, in float64 too; else none."""

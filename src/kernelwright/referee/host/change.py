@@ -47,8 +47,9 @@ BEYOND = frozenset({"odd_elements", "mixed"})
 """Families in which integers leave the range as drawn, where the reference takes them as numbers."""
 INSTEAD = frozenset({FULL, EMPTY, SHIFTED, SHUFFLED, TRADED})
 """Styles that are taken where a reference refuses the family's own."""
-REGIONS = 2
-"""Variant of ``odd_rows`` in which rows are regions."""
+REGIONS: Mapping[int, tuple[int, ...]] = {2: (1,), 3: (0,), 4: (0, 1)}
+"""Variants of ``odd_rows`` in which a row is a channel or column, a sample of a batch, or an image -> the axes
+on which its elements share their places."""
 ALIKE = "alike"
 RENEWED = "renewed"
 """As drawn, but inputs that the task always draws alike are others."""
@@ -165,9 +166,9 @@ def _change_floats(
     drawn = x.clone() if keeping is not Keeping.NOTHING else x
     if family in ODD:
         is_across = family == "mild_rows" and variant % 2 == 1
-        has_regions = family == "odd_rows" and variant == REGIONS
+        shared = REGIONS.get(variant, ()) if family == "odd_rows" else ()
         oddness = accepted.odd.get(i, ANY)
-        make_odd(x, family, oddness, generator, is_across=is_across, has_regions=has_regions)
+        make_odd(x, family, oddness, generator, is_across=is_across, shared=shared)
     elif family == "permuted":
         permute(x, generator)
     elif family in (NONFINITE, UP, DOWN):

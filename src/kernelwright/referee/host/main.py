@@ -278,7 +278,7 @@ class Host(Runner):
         Parameters of one axis are none: biases and scales are no places of inputs.
         """
         found = [x.detach().cpu() for x in self._model.parameters() if x.ndim in (2, 3)]
-        found += [torch.atleast_2d(x.cpu()) for x in self._model.buffers() if x.ndim in (1, 2, 3)]
+        found += [x.cpu() if x.ndim > 1 else x.cpu()[None] for x in self._model.buffers() if 0 < x.ndim < 4]
         rows = [x.reshape(-1, x.shape[-1]) for x in found if x.is_floating_point()]
         return rows + [x.T for x in rows if len(x) > 1]
 

@@ -5,7 +5,7 @@ Which rows are odd, in which way, and along which axis they lie is random.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -18,7 +18,7 @@ ODD_ELEMENTS = (3, 32)
 ELEMENT_SHARE, LARGEST_SHARE = 4096, 64
 """``odd_elements`` changes one element in ``ELEMENT_SHARE``, within the bounds above, but at most one in
 ``LARGEST_SHARE`` unless it is the only one."""
-NARROW = (8.0, 12.0)
+NARROW = (11.0, 13.0)
 """Rows of ``narrow`` lie so far from zero, in powers of two of the root mean square, and spread as ever: a
 variance from the sums of values and squares has no correct bits left there."""
 LARGE = 1000.0
@@ -175,12 +175,12 @@ ANY = Oddness()
 
 def make_odd(
     x: torch.Tensor, family: str, oddness: Oddness, generator: torch.Generator, *, is_across: bool = False,
-    has_regions: bool = False,
+    shared: Sequence[int] = (),
 ) -> None:  # fmt: skip
     """Make some rows or elements of an input odd, in place: ``odd_elements`` or a family of ``SHARES``.
 
     ``is_across``: rows lie along the middle axes, where there are any, each in a part of the first axis.
-    ``has_regions``: a row is all that shares its places on some axes, as a channel or an image is.
+    ``shared``: a row is all that shares its places on these axes, as a channel or an image is; one is narrow.
     """
     if x.numel() == 0 or not oddness.kinds:
         return
@@ -190,15 +190,11 @@ def make_odd(
     if family == "odd_elements":
         return _make_elements_odd(x, oddness, generator)
     drawn = x.clone(memory_format=torch.contiguous_format)
-    if has_regions and x.ndim > 1:
-        is_shared = torch.rand(x.ndim, generator=generator) < 0.5
-        shared = [axis for axis in range(x.ndim) if is_shared[axis]] or [0]
-        order = [*shared, *(axis for axis in range(x.ndim) if axis not in shared)][: x.ndim]
-        turned = x.permute(order)
-        n_regions = math.prod(turned.shape[: min(len(shared), x.ndim - 1)])
-        regions = turned.reshape(n_regions, -1)
+    if shared and x.ndim > len(shared):
+        turned = x.movedim(tuple(shared), tuple(range(len(shared))))
+        regions = turned.reshape(math.prod(turned.shape[: len(shared)]), -1)
         regions = regions.clone() if regions.data_ptr() == x.data_ptr() else regions
-        _make_rows_odd(regions, drawn, SHARES[family], 1, oddness, generator)
+        _make_rows_odd(regions, drawn, SHARES[family], 1, oddness, generator, is_narrow=True)
         turned.copy_(regions.view(turned.shape))
         return
     least_kept = Keeping.RANGE if family == "mild_rows" else Keeping.NOTHING
@@ -217,9 +213,12 @@ def make_odd(
 
 def _make_rows_odd(
     x: torch.Tensor, drawn: torch.Tensor, one_in: int, along: int | None, oddness: Oddness,
-    generator: torch.Generator, least_kept: Keeping = Keeping.NOTHING,
+    generator: torch.Generator, least_kept: Keeping = Keeping.NOTHING, *, is_narrow: bool = False,
 ) -> None:  # fmt: skip
-    """Make one row in so many odd. ``along``: the axis on which rows lie; None: any one, or slabs of it."""
+    """Make one row in so many odd. ``along``: the axis on which rows lie; None: any one, or slabs of it.
+
+    ``is_narrow``: if one row alone is odd, it is narrow, where that is accepted.
+    """
     axis, is_slab = (along, False) if along is not None else _choose_axis(max(x.ndim, 1), generator)
     moved = x.movedim(axis, 0 if is_slab else -1) if x.ndim else x.view(1)
     rows = moved.reshape(moved.shape[0], -1) if is_slab else moved.reshape(-1, moved.shape[-1])
@@ -230,6 +229,8 @@ def _make_rows_odd(
     chosen = torch.randperm(len(rows), generator=generator)[:n_odd]
     names = sorted(oddness.kinds)
     order = torch.randperm(len(names), generator=generator).tolist()
+    if is_narrow:
+        order.sort(key=lambda place: names[place] != "narrow")
     for i, place in enumerate(order[:n_odd]):
         where, name = chosen[i :: len(order)], names[place]
         odd = KINDS[name](rows[where], source).to(x.dtype)

@@ -171,8 +171,8 @@ BY_ROW = Slack(reference=4.0, floor=32.0, is_by_row=True)
 """Among odd rows only gross errors count: ordinary samples judge precision."""
 MILD_FAMILIES = ("mild_rows", "mild_elements")
 """Rows or elements are odd within the range of the values as drawn."""
-REGIONS = 2
-"""Variant of ``odd_rows`` whose rows are all that shares its places on some axes, as channels and images."""
+CHANNELS, IMAGES = 2, (3, 4)
+"""Variants of ``odd_rows`` whose rows are channels or columns, and samples of a batch or images."""
 ACROSS = 1
 """Variant of ``mild_rows`` whose rows lie along middle axes."""
 ODD_FAMILIES = ("odd_rows", "few_odd_rows", "odd_elements", *MILD_FAMILIES, "mixed")
@@ -298,7 +298,8 @@ def plan_samples(
         odd = ["odd_rows", "few_odd_rows", "odd_elements"]
         odd += [*MILD_FAMILIES] if layout.has_float_inputs else []
         keys += [SampleKey("mild_rows", ACROSS)] if layout.has_images else []
-        keys += [SampleKey("odd_rows", REGIONS)] if layout.has_rows else []
+        keys += [SampleKey("odd_rows", CHANNELS)] if layout.has_rows else []
+        keys += [SampleKey("odd_rows", variant) for variant in IMAGES if layout.has_images]
         keys += [SampleKey("scaled", 1)] if layout.has_float_inputs else []
     if layout.has_float_inputs:
         keys += [SampleKey(family) for family in whole]
