@@ -10,12 +10,13 @@ import torch
 from torch import nn
 
 CPP_SOURCE = r"""
+#include <cfloat>
 #include <cmath>
 extern "C" void run(const float* x, float* y, long rows, long columns) {
 #pragma omp parallel for schedule(static)
   for (long i = 0; i < rows; ++i) {
     const float* from = x + i * columns;
-    float high = -INFINITY, total = 0.0f;
+    float high = -FLT_MAX, total = 0.0f;  // not infinity: a row may begin with it
     for (long j = 0; j < columns; ++j) {
       if (from[j] > high) {
         total *= std::exp(high - from[j]);

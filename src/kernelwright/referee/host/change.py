@@ -48,7 +48,7 @@ BEYOND = frozenset({"odd_elements", "mixed"})
 INSTEAD = frozenset({FULL, EMPTY, SHIFTED, SHUFFLED, TRADED})
 """Styles that are taken where a reference refuses the family's own."""
 REGIONS: Mapping[int, tuple[int, ...]] = {2: (1,), 3: (0,), 4: (0, 1)}
-"""Variants of ``odd_rows`` in which a row is a channel or column, a sample of a batch, or an image -> the axes
+"""Variants of ``odd_rows``: a row is a channel or column, a sample of a batch, or an image -> the axes
 on which its elements share their places."""
 ALIKE = "alike"
 RENEWED = "renewed"
