@@ -191,7 +191,7 @@ class Asking:
         return AcceptedInputs(
             odd=odd, redrawn=redrawn, may_repeat=frozenset(redrawn) - trace.overwritten, special=special,
             special_rows=frozenset(i for i in special if self._takes_special_rows(i, special[i])),
-            nonfinite=tried, masked=frozenset(i for i in tried if self._takes_masked(i)),
+            nonfinite=tried, masked=frozenset(i for i in tried if self._takes_masked(i, trace)),
             steady=frozenset(steady), ordered=frozenset(trace.ordered),
             counts=frozenset(i for i in self._floats if bool(has_few_bits(self._values[i]).all())),
             swapped=frozenset(i for i, swaps in steady.items() if swaps), bits=self._find_bits(numbers),
@@ -438,7 +438,7 @@ class Asking:
         if nonfinite is Nonfinite.SAME:
             return ALL_NONFINITE
         found = self._plain_in(i) or (self._handled_in(i, NAN) if trace.handles_nan else ())
-        left = [x for x in INFINITIES if x not in found] if found else []
+        left = [x for x in INFINITIES if x not in found] if found and not trace.is_safe_softmax else []
         return found + tuple(x for x in left if self._handled_in(i, (x,)))
 
     def _handled_in(self, i: int, values: tuple[float, ...]) -> tuple[float, ...]:
@@ -446,8 +446,10 @@ class Asking:
         put = partial(put_nonfinite, values=values * HANDLED, generator=self._generator)
         return values if self._is_finite(self._changed(i, put)) else ()
 
-    def _takes_masked(self, i: int) -> bool:
+    def _takes_masked(self, i: int, trace: "_Trace") -> bool:
         """Tell whether all outputs stay finite where rows begin with negative infinities."""
+        if trace.is_safe_softmax:
+            return False
         mask = partial(put_nonfinite, values=(), generator=self._generator, is_masked=True)
         return self._values[i].ndim > 0 and self._is_finite(self._changed(i, mask))
 
