@@ -106,6 +106,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "object": lambda f: setattr(f, "config", Config(9.0)),
     "constant": lambda f: setattr(f, "table", torch.zeros(8)),
     "memory of a constant": lambda f: setattr(f.table, "data", torch.zeros(8)),
+    "strides of a constant": lambda f: setattr(f.table, "data", f.table.data[:1].expand(8)),
 }
 NOT_SEEN_LATER = {
     "forward of a layer",
@@ -113,6 +114,7 @@ NOT_SEEN_LATER = {
     "method hidden",
     "attribute with a default",
     "memory of a constant",
+    "strides of a constant",
 }
 """What a graph that is compiled already does not guard."""
 

@@ -234,6 +234,46 @@ def test_a_default_device_or_type_is_not_the_kernel_s(fast: Any, m: Any) -> None
     assert ran(fast) == (0, 2)
 
 
+def test_a_default_device_of_the_kernel_s_kind_is_no_matter(fast: Any, m: Any) -> None:
+    with torch.device("cpu"):
+        same(fast, m, x())
+    assert ran(fast) == (1, 0)
+
+
+def test_a_weight_whose_memory_was_freed_is_the_original_s_matter(tmp_path: Path) -> None:
+    m, given = nn.LayerNorm(32).eval(), torch.randn(4, 32)
+    fast = delivered(m, (given,), tmp_path).module
+    same(fast, m, given)
+    for module in (m, fast):
+        module.weight.untyped_storage().resize_(0)
+        with torch.no_grad(), pytest.raises(RuntimeError):
+            module(given)
+
+
+class Pointwise(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.conv(x))
+
+
+@pytest.mark.parametrize("turned", ["weights", "inputs"])
+def test_results_lie_in_the_format_that_axes_of_one_element_tell(tmp_path: Path, turned: str) -> None:
+    torch.manual_seed(0)
+    m, given = Pointwise().eval(), torch.randn(2, 8, 6, 1)
+    fast = delivered(m, (given,), tmp_path).module
+    with torch.no_grad():
+        assert fast(given).stride() == m(given).stride()
+        if turned == "weights":
+            m, fast = (each.to(memory_format=torch.channels_last) for each in (m, fast))
+        else:
+            given = given.to(memory_format=torch.channels_last)
+        assert fast(given).stride() == m(given).stride()
+    assert fast.report().kernel_calls == 1
+
+
 class Thirds(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.tanh(x / 3)

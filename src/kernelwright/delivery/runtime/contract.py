@@ -55,6 +55,10 @@ class TensorFacts:
         dtype = str(tensor.dtype).removeprefix("torch.")
         return cls(tuple(tensor.shape), tuple(tensor.stride()), dtype, tensor.device.type)
 
+    def lies_like(self, tensor: torch.Tensor) -> bool:
+        """Say whether a tensor of this shape has strides that mean the same."""
+        return same_strides(self.shape, tensor.stride(), self.stride)
+
     def difference(self, tensor: torch.Tensor) -> tuple[str, str] | None:
         """Return in what a tensor differs, as a kind and in words; None where it does not."""
         if tensor.device.type != self.device:
@@ -69,7 +73,7 @@ class TensorFacts:
             return "layout", f"has layout {tensor.layout}, verified with torch.strided"
         if tensor.is_neg() or tensor.is_conj():
             return "layout", "is a view that negates or conjugates"
-        if not same_strides(self.shape, tensor.stride(), self.stride):
+        if not self.lies_like(tensor):
             return "layout", f"has strides {tuple(tensor.stride())}, verified with {self.stride}"
         return None
 
@@ -100,10 +104,33 @@ def is_dense(facts: TensorFacts) -> bool:
 
 
 def same_strides(shape: tuple[Size, ...], one: tuple[Size, ...], other: tuple[Size, ...]) -> bool:
-    """True when strides mean the same: those of axes of size 1, and of empty tensors, mean nothing."""
+    """True when strides mean the same: those of axes of size 1, and of empty tensors, mean nothing.
+
+    But torch's convolutions and poolings tell by all strides in which format their results lie.
+    """
     if 0 in shape:
         return True
-    return all(a == b for n, a, b in zip(shape, one, other, strict=True) if n != 1)
+    if any(a != b for n, a, b in zip(shape, one, other, strict=True) if n != 1):
+        return False
+    return 1 not in shape or _is_channels_last(shape, one) == _is_channels_last(shape, other)
+
+
+def tells_format(shape: tuple[Size, ...]) -> bool:
+    """True where strides of axes of size 1 may decide in which format torch's results lie."""
+    return 1 in shape and len(shape) in (4, 5)
+
+
+def _is_channels_last(shape: tuple[Size, ...], stride: tuple[Size, ...]) -> bool:
+    """Say whether torch takes strides for those of channels last, as c10/core/MemoryFormat.h does."""
+    if not tells_format(shape) or not all(isinstance(n, int) for n in (*shape, *stride)) or stride[1] == 0:
+        return False
+    least = 0
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        step, size = int(stride[axis]), int(shape[axis])
+        if step < least or (axis == 0 and least == stride[1]):
+            return False
+        least = step * size
+    return True
 
 
 def is_apart(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -13,6 +13,7 @@ from .classes import makes_names, names_read, names_spoken_of
 from .contract import (
     STANDARD,
     Contract,
+    TensorFacts,
     attributes_of,
     bound,
     constants_of,
@@ -27,7 +28,7 @@ from .contract import (
     written_weights,
 )
 from .described import digest_of, is_same_class, not_held
-from .guards import GLOBAL_HOOKS, HOOKS, version_of
+from .guards import GLOBAL_HOOKS, HOOKS, State, has_only_device, version_of
 from .order import order_of
 from .pins import Pinned, Whereabouts
 from .structure import differences, take_apart
@@ -43,8 +44,8 @@ def state_cause(contract: Contract) -> Cause | None:
         return Cause("trace", "torch.jit.trace records the call")
     if forward_ad._current_level >= 0:
         return Cause("transform", "forward-mode differentiation is at work")
-    if torch._C._len_torch_function_stack() and not torch._C._len_torch_dispatch_stack():
-        return Cause("function mode", "a torch function mode or a default device is set")
+    if not has_only_device(contract.devices) and not torch._C._len_torch_dispatch_stack():
+        return Cause("function mode", "a torch function mode or a default device of another kind is set")
     for mode in _get_current_dispatch_mode_stack():
         if getattr(mode, "_mode_key", None) is None:  # those of tracers have a key
             return Cause("dispatch mode", f"a {type(mode).__name__} watches the operators")
@@ -283,14 +284,14 @@ def held_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     return weights_of(module) | {path: tensor for path, _, _, tensor in constants_of(module)}
 
 
-def hidden_states(contract: Contract, module: nn.Module) -> tuple[tuple[torch.Tensor, int, float], ...]:
+def hidden_states(contract: Contract, module: nn.Module) -> tuple[State, ...]:
     """Return the tensors that attributes of other kinds hold and a kernel may have built in.
 
-    Each stands with its address and its version. The module's own weights, which kernels read, are left out.
+    The module's own weights, which kernels read, are left out.
     """
     own = {id(tensor) for tensor in weights_of(module).values()}
     return tuple(
-        (tensor, tensor.data_ptr(), version_of(tensor))
+        (tensor, TensorFacts.of(tensor), tensor.data_ptr(), version_of(tensor))
         for tensor in hidden_tensors(contract, module)
         if id(tensor) not in own and type(tensor) in PLAIN_TYPES and tensor.layout is torch.strided
     )

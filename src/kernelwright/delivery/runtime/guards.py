@@ -11,7 +11,7 @@ import keyword
 import linecache
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -20,6 +20,8 @@ import torch
 from torch import nn
 from torch.autograd import forward_ad
 from torch.nn.modules import module as torch_modules
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 from .aliases import INPUT, RESULT, without_views
 from .calls import SOMEWHERE, NotVerifiedError
@@ -34,6 +36,7 @@ from .contract import (
     is_dense,
     is_settled,
     same_attribute,
+    tells_format,
     written_weights,
 )
 from .described import OWN
@@ -80,10 +83,25 @@ def needs_gradients(tensors: Iterable[torch.Tensor]) -> bool:
     return any(tensor.requires_grad for tensor in tensors)
 
 
-def are_as_before(states: Iterable[tuple[torch.Tensor, int, float]]) -> bool:
-    """Say whether tensors lie where they lay and were not written to; given with address and version."""
+def has_only_device(kinds: Collection[str]) -> bool:
+    """Say whether the only torch function modes are default devices of these kinds."""
+    modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return all(isinstance(mode, DeviceContext) and mode.device.type in kinds for mode in modes)
+
+
+State = tuple[torch.Tensor, TensorFacts, int, float]
+"""A tensor as it was: its facts, its address and its version."""
+
+
+def are_as_before(states: Iterable[State]) -> bool:
+    """Say whether tensors are what they were, lie where they lay and were not written to."""
     return all(
-        tensor.data_ptr() == address and version_of(tensor) == version for tensor, address, version in states
+        tensor.data_ptr() == address
+        and version_of(tensor) == version
+        and tensor.shape == facts.shape
+        and tensor.stride() == facts.stride
+        and str(tensor.dtype) == f"torch.{facts.dtype}"
+        for tensor, facts, address, version in states
     )
 
 
@@ -142,6 +160,7 @@ class _Generator:
             "n_dispatch": torch._C._len_torch_dispatch_stack,
             "n_function": torch._C._len_torch_function_stack,
             "tracing": torch._C._get_tracing_state,
+            "has_only_device": has_only_device,
             "functorch": torch._C._functorch.peek_interpreter_stack,
             "is_autocast": torch.is_autocast_enabled,
             "default_dtype": torch.get_default_dtype,
@@ -243,8 +262,10 @@ class _Generator:
     def _ordinary(self) -> str:
         hooks = " or ".join(self.constant(hooks) for hooks in GLOBAL_HOOKS)
         dtype = self.constant(getattr(torch, self.contract.default_dtype))
+        devices = self.constant(self.contract.devices)
         return (
-            "not n_dispatch() and not n_function() and functorch() is None and tracing() is None"
+            f"not n_dispatch() and (not n_function() or has_only_device({devices}))"
+            " and functorch() is None and tracing() is None"
             f" and forward_ad._current_level < 0 and default_dtype() is {dtype} and not ({hooks})"
             " and not is_any_autocast()"
         )
@@ -273,6 +294,7 @@ class _Generator:
             path, _, leaf = name.rpartition(".")
             holder = self._holder(path, "_buffers") if constant.is_buffer else self._own(path)
             terms.append(f"{holder}[{leaf!r}] is {self._weight(name)}")
+            terms.append(self._facts(self._weight(name), constant.facts))
             terms.append(f"{self._weight(name)}.data_ptr() == {self.held('address', path, leaf)}")
             terms.append(f"version_of({self._weight(name)}) == {self.held('version', path, leaf)}")
         if self.contract.may_hide_tensors:
@@ -356,20 +378,23 @@ class _Generator:
         is_fixed = len(numbers) == len(facts.shape)
         shape = self.constant(torch.Size(numbers)) if is_fixed else _sizes(facts.shape, extents)
         same = f"{value}.shape == {shape} and {value}.dtype is {dtype} and {device}"
-        if is_weight and is_dense(facts):
+        if is_weight and is_dense(facts) and not tells_format(facts.shape):
             same += f" and {value}.is_contiguous()"
         else:
             same += self._strides(value, facts, extents)
-        if not is_weight and 0 not in facts.shape:
-            same += f" and {value}.data_ptr()"  # zero tensors, and those of functorch, have none
+        if 0 not in facts.shape:
+            same += f" and {value}.data_ptr()"  # zero tensors, those of functorch, and freed ones have none
         if _may_negate(facts):
             same += f" and not {value}.is_neg()"
         return f"{same} and not {value}.is_conj()" if "complex" in facts.dtype else same
 
     def _strides(self, value: str, facts: TensorFacts, extents: Mapping[str, str]) -> str:
         """Those of axes of size 1 mean nothing: a slice of one row has others than a row has."""
+        exact = f"{value}.stride() == {_sizes(facts.stride, extents)}"
         if 1 not in facts.shape:
-            return f" and {value}.stride() == {_sizes(facts.stride, extents)}"
+            return f" and {exact}"
+        if tells_format(facts.shape) and not extents:
+            return f" and ({exact} or {self.constant(facts.lies_like)}({value}))"
         return "".join(
             f" and {value}.stride({axis}) == {_size(stride, extents)}"
             for axis, (size, stride) in enumerate(zip(facts.shape, facts.stride, strict=True))

@@ -94,7 +94,7 @@ class ModuleState:
         if has_memory:
             told = contract.constants.keys() | (contract.weights.keys() if contract.is_frozen else set())
             constants = [tensor for name, tensor in held_tensors(module).items() if name in told]
-            instance.hold([*constants, *(tensor for tensor, _, _ in hidden_states(contract, module))])
+            instance.hold([*constants, *(state[0] for state in hidden_states(contract, module))])
             teach_operators(self.kernel, module)
         return instance.call
 
