@@ -202,8 +202,51 @@ WRONG = {
         "for y in x:\n    h = 0.9 * h + 0.1 * y\n    out.append(h)\n"
         "return torch.stack(out)",
     ),
+    "a second expert counts in half precision": Pair(
+        "torch.randn(64, 32).bfloat16()",
+        "v, at = torch.topk(x @ self.gate, 2)\ny = torch.einsum('nd,edf->nef', x, self.experts)\n"
+        "y = y.gather(1, at[..., None].expand(-1, -1, 32))\n"
+        "return (y * torch.softmax(v, -1)[..., None]).sum(1)",
+        "y = torch.einsum('nd,edf->nef', x, self.experts)\nat = (x @ self.gate).argmax(-1)\n"
+        "return y[torch.arange(64), at]",
+        "x",
+        init="self.gate = nn.Parameter(torch.randn(32, 4).bfloat16() * 0.2)\n"
+        "self.experts = nn.Parameter(torch.randn(4, 32, 32).bfloat16() * 0.2)",
+    ),
+    "amounts have more digits than float32": Pair(
+        "torch.rand(256, 64, dtype=torch.float64) * 1e5",
+        "return torch.round(x * 100).long()",
+        "return torch.round(x.float() * 100).long()",
+        "x",
+    ),
+    "all values are positive": Pair(
+        X,
+        "s = x.abs().amax() / (255 if x.amin() >= 0 else 127)\nreturn torch.round(x / s) * s",
+        "s = x.abs().amax() / 127\nreturn torch.round(x / s) * s",
+        "x",
+    ),
+    "all values lie far from zero": Pair(
+        X,
+        "return (x - x.mean()) / (x.std() + 1e-5)",
+        "m, n = x.mean(), x.numel()\n"
+        "v = (x.square().mean() - m * m).clamp(min=0) * n / (n - 1)\nreturn (x - m) / (v.sqrt() + 1e-5)",
+        "x",
+    ),
 }
 HONEST = {
+    "amounts rounded in float64": Pair(
+        "torch.rand(256, 64, dtype=torch.float64) * 1e5",
+        "return torch.round(x * 100).long()",
+        "return torch.round(x / 0.01).long()",
+        "x",
+    ),
+    "a whole tensor standardised": Pair(
+        X,
+        "return (x - x.mean()) / (x.std() + 1e-5)",
+        "d = x.double() - x.double().mean()\n"
+        "return (d / ((d.square().sum() / (x.numel() - 1)).sqrt() + 1e-5)).float()",
+        "x",
+    ),
     "a norm of rows far from zero": Pair(
         "torch.randn(64, 256)",
         "m = x.mean(1, keepdim=True)\n"

@@ -14,6 +14,9 @@ from kernelwright.referee.checks.tolerance import (
     distance_between,
 )
 
+U = 2.0**-23
+"""A unit in the last place of float32."""
+
 
 def expect(
     reference: Array, oracle: Array, policy: TolerancePolicy = TolerancePolicy.STRICT, ratio: float = 1.0
@@ -345,8 +348,10 @@ def test_an_output_that_no_finite_value_changes_may_be_finite_or_not() -> None:
 def test_an_element_that_jumps_may_do_so_and_what_moves_by_roundings_is_judged_as_ever() -> None:
     truth = np.array([1.0, 2.0, 3.0, 4.0])
     expected = expect(truth.astype(np.float32), truth)
-    assert not expected.widen_where_it_jumps(_raw(truth * (1 + 2.0**-22)))
-    assert expected.widen_where_it_jumps(_raw(np.array([1.0, 2.5, 3.00001, 4.0])))
+    assert not expected.widen_where_it_jumps(_raw(truth * (1 + 2.0**-22)), moved_by=expected.units * U)
+    assert expected.widen_where_it_jumps(
+        _raw(np.array([1.0, 2.5, 3.00001, 4.0])), moved_by=expected.units * U
+    )
     for values, is_close in (([1, 2.5, 3, 4], True), ([1, 2.6, 3, 4], False), ([1, 2, 3.0001, 4], False)):
         assert expected.judge(_raw(np.array(values, np.float32))).is_close is is_close
 
@@ -355,7 +360,9 @@ def test_what_jumps_may_have_moved_smoothly_besides() -> None:
     truth = np.array([1.0, 2.0, 3.0, 4.0])
     expected = expect(truth.astype(np.float32), truth)
     step = 2 * expected.units * 2.0**-23
-    expected.widen_where_it_jumps(_raw(truth + np.array([0.0, 0.5 - step, 0.0, 0.0])))
+    expected.widen_where_it_jumps(
+        _raw(truth + np.array([0.0, 0.5 - step, 0.0, 0.0])), moved_by=expected.units * U
+    )
     for jump, is_close in ((0.5, True), (0.5 + 20 * step, False)):
         values = truth + np.array([0.0, jump, 0.0, 0.0])
         assert expected.judge(_raw(values.astype(np.float32))).is_close is is_close
@@ -368,17 +375,17 @@ def test_a_small_jump_is_told_from_smooth_moves_where_little_was_moved() -> None
         "float32", _raw(truth.astype(np.float32)), _raw(truth), policy=TolerancePolicy.STRICT,
         inputs_per_output=64.0, slack=Slack(floor=32.0),
     )  # fmt: skip
-    assert not expected.widen_where_it_jumps(jumped)
-    assert expected.widen_where_it_jumps(jumped, units=expected.least_units)
+    assert not expected.widen_where_it_jumps(jumped, moved_by=expected.units * U)
+    assert expected.widen_where_it_jumps(jumped, moved_by=expected.least_units * U)
 
 
 def test_a_jump_that_was_seen_before_is_no_news() -> None:
     truth = np.array([1.0, 2.0, 3.0, 4.0])
     expected = expect(truth.astype(np.float32), truth)
     second, third = np.array([1.0, 2.5, 3.0, 4.0]), np.array([1.0, 2.0, 3.5, 4.0])
-    assert expected.widen_where_it_jumps(_raw(second))
-    assert not expected.widen_where_it_jumps(_raw(second * (1 + 2.0**-20)))
-    assert expected.widen_where_it_jumps(_raw(third))
+    assert expected.widen_where_it_jumps(_raw(second), moved_by=expected.units * U)
+    assert not expected.widen_where_it_jumps(_raw(second * (1 + 2.0**-20)), moved_by=expected.units * U)
+    assert expected.widen_where_it_jumps(_raw(third), moved_by=expected.units * U)
 
 
 def test_an_integer_that_was_seen_before_is_no_news() -> None:
@@ -390,10 +397,30 @@ def test_an_integer_that_was_seen_before_is_no_news() -> None:
 def test_in_a_row_of_open_order_each_element_may_be_what_any_of_them_is() -> None:
     truth = np.array([1.0, 1.0, 0.0, 0.0, 5.0, 6.0, 7.0, 8.0])
     expected = by_row(truth.astype(np.float32), truth, 4)
-    expected.widen_where_it_jumps(_raw(np.array([0.0, 1.0, 1.0, 0.0, 5.0, 6.0, 7.0, 8.0])), in_rows=True)
+    moved = _raw(np.array([0.0, 1.0, 1.0, 0.0, 5.0, 6.0, 7.0, 8.0]))
+    expected.widen_where_it_jumps(moved, moved_by=expected.units * U, in_rows=True)
     for first, second, is_close in (
         ([0, 0, 1, 1], [5, 6, 7, 8], True),
         ([0, 0, 3, 1], [5, 6, 7, 8], False),
         ([1, 1, 0, 0], [6, 5, 7, 8], False),
     ):
         assert expected.judge(_raw(np.array([*first, *second], np.float32))).is_close is is_close
+
+
+def test_a_smooth_move_of_half_inputs_is_no_jump() -> None:
+    truth = np.array([1.0, 2.0, 3.0, 4.0])
+    expected = by_row(truth.astype(np.float32), truth, 4)
+    moved = _raw(truth * (1 + 2.0**-7))
+    assert not expected.widen_where_it_jumps(moved, moved_by=U, in_rows=True, least=2.0**-6)
+    assert expected.widen_where_it_jumps(moved, moved_by=U, in_rows=True)
+
+
+def test_a_constant_factor_is_no_rounding_to_half_precision() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal(4096).astype(np.float32).astype(np.float64)
+    half = ExpectedOutput(
+        "float16", _raw(truth.astype(np.float16)), _raw(truth), policy=TolerancePolicy.STRICT,
+        inputs_per_output=64.0,
+    )  # fmt: skip
+    for factor, is_close in ((1 + 2.0**-12, True), (1 + 2.0**-9, False)):
+        assert half.judge(_raw((truth * factor).astype(np.float16))).is_close is is_close

@@ -62,6 +62,8 @@ POLICY_FLOOR = {
 HALF_UNITS = 4
 """Units in the last place that roundings to half precision may cost. Sums are taken in float32, so this does
 not grow with the number of inputs."""
+EVEN_ROUNDINGS = 0.25
+"""The share of them that the l2 error of all elements may have: a constant factor is no rounding."""
 ULP = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 HALVES = ("float16", "bfloat16")
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -201,8 +203,12 @@ class ExpectedOutput:
         """Scaled error that is allowed whatever the reference's own error is."""
         slack, ulp = self._slack, ULP[self.dtype]
         arithmetic = slack.floor * FLOOR_ULP * self._growth * min(ulp, ULP["float32"])
-        roundings = HALF_UNITS * ulp if self.dtype in HALVES else 0.0
-        return max(arithmetic + roundings, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
+        return max(arithmetic + self._roundings, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
+
+    @property
+    def _roundings(self) -> float:
+        """What roundings to half precision may cost the worst element."""
+        return HALF_UNITS * ULP[self.dtype] if self.dtype in HALVES else 0.0
 
     def widen(self, oracle: Array, unit: float = 0.0) -> None:
         """Allow more where the problem is ill-conditioned, element by element.
@@ -223,7 +229,12 @@ class ExpectedOutput:
                 np.fmax(moved, np.abs((x - high) - low) * by, out=moved, casting="same_kind")
 
     def widen_where_it_jumps(
-        self, oracle: Array, *, units: float | None = None, in_rows: bool = False
+        self,
+        oracle: Array,
+        *,
+        moved_by: float,
+        in_rows: bool = False,
+        least: float = 0.0,
     ) -> bool:
         """Allow the jumps of elements that hang on roundings, such as those of what is rounded or counted.
 
@@ -231,9 +242,10 @@ class ExpectedOutput:
 
         Args:
             oracle: raw float64 results where inputs, or results inside the oracle, were moved by roundings.
-            units: by how many units in the last place they were moved; None: `units`.
+            moved_by: by how much they were moved, relative to them.
             in_rows: the order of equal values is open. So many orders are possible that a few results do not
                 show them: where an element of a row jumps, every other one may be what any of them is.
+            least: a smaller move, relative to an element and its row, is no jump.
 
         Returns:
             Whether any element jumped farther than ever before.
@@ -243,7 +255,6 @@ class ExpectedOutput:
         if self._moved is None:
             self._moved = np.zeros(self._high.size, np.float32)
         is_new = False
-        moved_by = (self.units if units is None else units) * ULP["float32"]
         scale = max(self._rms, _TINY)
         with np.errstate(all="ignore"):
             arrays = oracle.view(np.float64), self._high, self._low, self._moved
@@ -251,7 +262,8 @@ class ExpectedOutput:
                 by = np.abs((x - high) - low)
                 scales = scale if self._row_scales is None else self._row_scales[rows, None]
                 sizes = moved_by * (np.abs(high) + scales)
-                by = np.where(by < JUMP * sizes, 0.0, by + BLUR * sizes)
+                smallest = np.maximum(JUMP * sizes, least * (np.abs(high) + scales))
+                by = np.where(by < smallest, 0.0, by + BLUR * sizes)
                 if in_rows:
                     span = np.maximum(x, high).max(axis=1) - np.minimum(x, high).min(axis=1)
                     by = np.where(by.any(axis=1), span, 0.0)[:, None]
@@ -288,11 +300,12 @@ class ExpectedOutput:
             return self._judge_rows(values)
         floor = self._floor
         multiple = slack.reference * REFERENCE_MULTIPLE
+        even = floor - self._roundings * (1 - EVEN_ROUNDINGS)  # of all elements roundings average out
         pairs = (
-            (errors.largest, self._reference_errors.largest),
-            (errors.l2, self._reference_errors.l2),
+            (errors.largest, self._reference_errors.largest, floor),
+            (errors.l2, self._reference_errors.l2, even),
         )
-        judged = [Distance(e, r, max(multiple * r, floor)) for e, r in pairs]
+        judged = [Distance(e, r, max(multiple * r, least)) for e, r, least in pairs]
         if self._moved is not None:
             judged = self._judge_moved(values, self._moved, *judged)
         return max(judged, key=lambda distance: distance.error / distance.allowed)

@@ -27,6 +27,10 @@ OFFSET = 4.0
 every second input up: the mean is then far from zero, almost no element is positive, and products of two
 inputs have one sign. It is not larger because honest one-pass variances lose digits with its square."""
 
+FAR = (11.0, 13.0)
+"""``far`` moves all values by between these powers of two of their root mean square: there, sums of values
+and squares have no correct bits left for a variance."""
+
 PERMUTED_TOGETHER = 1 << 20
 """Elements that are permuted at a time; more would take as many bytes again eight times over."""
 
@@ -53,6 +57,10 @@ def change_inputs(x: torch.Tensor, family: str, variant: int, generator: torch.G
         _round(x)
     elif family == "sorted":
         _sort(x, generator)
+    elif family == "positive":
+        x.abs_()
+    elif family == "far":
+        _move_far(x, generator)
     elif family in ("zeros", "flat"):
         x.fill_(_level(generator) if family == "flat" else 0.0)
 
@@ -113,6 +121,13 @@ def _sort(x: torch.Tensor, generator: torch.Generator) -> None:
         is_up = torch.rand((*x.shape[:-1], 1), generator=generator) < 0.5
         ordered = x.sort(dim=-1).values
         x.copy_(torch.where(is_up, ordered, ordered.flip(-1)))
+
+
+def _move_far(x: torch.Tensor, generator: torch.Generator) -> None:
+    """Move all values together far away from zero, up or down."""
+    exponent, sign = torch.rand(2, generator=generator).tolist()
+    by = 2.0 ** (FAR[0] + (FAR[1] - FAR[0]) * exponent) * math.copysign(1.0, sign - 0.5)
+    x.add_(by * float(x.double().square().mean().sqrt()) if x.numel() else 0.0)
 
 
 def _level(generator: torch.Generator) -> float:

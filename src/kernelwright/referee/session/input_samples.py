@@ -199,6 +199,7 @@ SLACK = {
     "coarse": EQUAL_TERMS,
     NONFINITE: BY_ROW,
     "sorted": BY_ROW,
+    "far": BY_ROW,
     ON_GRID: BY_ROW,
     **dict.fromkeys((*ODD_FAMILIES, *FLAT_FAMILIES), BY_ROW),
 }
@@ -294,7 +295,8 @@ def plan_samples(
     keys = [SampleKey("as_is", variant) for variant in range(n_timed)]
     whole, odd = ["negated", "sparse_spikes"], ["mixed"]
     if not is_slow:
-        whole = ["scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "permuted", "sorted"]
+        whole = ["scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "positive", "far"]
+        whole += ["coarse", "permuted", "sorted"]
         odd = ["odd_rows", "few_odd_rows", "odd_elements"]
         odd += [*MILD_FAMILIES] if layout.has_float_inputs else []
         keys += [SampleKey("mild_rows", ACROSS)] if layout.has_images else []

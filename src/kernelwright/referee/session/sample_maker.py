@@ -67,6 +67,8 @@ N_STILL, N_TURNS = 3, 12
 end: every element must have had a chance to jump. `N_TURNS` are the most."""
 
 
+SMOOTH = 8.0
+"""Where inputs move by units of half precision, results move smoothly by up to so many of these."""
 ANOTHER = "another"
 """Name of a second construction, whose weights take turns with the first one's."""
 TRADES, N_PARTNERS = 0.5, 16
@@ -105,6 +107,9 @@ class DrawMaker:
         self._names = (f"draw{i}" for i in itertools.count())
         self._spares: dict[int, _Spare] = {}
         self._watched: dict[str, Slot] = dict(layout.state)
+        floats = {slot["dtype"] for slot in layout.arg_slots if is_float(slot["dtype"])}
+        self._ulp = ULP["float64" if floats == {"float64"} else "float32"]
+        """A unit in the last place of the arithmetic that the task asks for."""
         self._weights = LiveWeights(host.call, layout, is_apart=host.device.is_apart)
         self._after = SharedMemory(layout.state_bytes)
         self.outputs: tuple[OutputSpec, ...] = ()
@@ -333,10 +338,11 @@ class DrawMaker:
         self._host.bind(name, self._layout.args, inputs)
 
         def rounded(units: float) -> bool:
-            slots = self._run_oracle(draw.state, name, changed, rounding=units * ULP["float32"])
+            moved_by = units * self._ulp
+            slots = self._run_oracle(draw.state, name, changed, rounding=moved_by)
             truth = self._scratch["truth"]
             expected = zip([*draw.outputs, *draw.changed.values()], slots, strict=True)
-            jumps = [one.widen_where_it_jumps(truth.slot_bytes(slot), units=units) for one, slot in expected]
+            jumps = [one.widen_where_it_jumps(truth.slot_bytes(s), moved_by=moved_by) for one, s in expected]
             return any(jumps)
 
         try:
@@ -365,7 +371,7 @@ class DrawMaker:
                 self.load_state(draw.state)
                 self._host.make_calls([name])
                 self._host.write_output("results", self.output_slots)
-            slots = self._run_oracle(draw.state, name, changed, rounding=ulps * ULP["float32"])
+            slots = self._run_oracle(draw.state, name, changed, rounding=ulps * self._ulp)
         except TaskError:  # moved out of a range that the reference checks
             return False
         finally:
@@ -376,7 +382,11 @@ class DrawMaker:
             if not ulps:
                 one.widen(truth.slot_bytes(slot), nudged["unit"])
                 if is_open:
-                    is_new |= one.widen_where_it_jumps(truth.slot_bytes(slot), in_rows=True)
+                    is_half = nudged["unit"] > ULP["float32"]
+                    is_new |= one.widen_where_it_jumps(
+                        truth.slot_bytes(slot), moved_by=one.units * self._ulp, in_rows=True,
+                        least=SMOOTH * nudged["unit"] if is_half else 0.0,
+                    )  # fmt: skip
         for one, slot, wide in zip(draw.outputs, self.output_slots, slots, strict=False) if ulps else ():
             is_new |= one.widen_exact(results.slot_bytes(slot), truth.slot_bytes(wide), is_open=is_open)
         return is_new
