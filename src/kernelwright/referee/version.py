@@ -24,12 +24,14 @@ anybody had figures of one to compare. In version 8 complex outputs are read fro
 one at a time, samples that a candidate met are drawn anew by lot, inputs that are always alike are renewed
 one by one, weights that every construction makes alike are others in timed calls, sums of inputs cancel, what
 is rounded is an integer already, integers have as many bits as the reference is exact with, and parameters
-are zero as a whole or like each other. In version 9 an output is moved until no further element jumps, small
-jumps count, what torch computes inside its own functions is moved too, and whoever puts the very same state
-of the random generator back has not tampered with it. In version 10 rows are narrow, too, and rows are
-also whole channels or images; numbers of few bits stay as they are when inputs are moved; values are special
-also in small tensors and after additions; infinities are tried one by one, where they leave the reference
-finite; inputs are like buffers, buffers have zeros, labels are among the largest scores; a mask is always
-asked for once; weights change while no call is fed, those with many names too, and series of calls that come
-one at a time also end anywhere.
+are zero as a whole or like each other.
+In version 9 an output is moved until no further element jumps, small jumps count, what torch computes inside
+its own functions is moved too, and whoever puts the very same state of the random generator back has not
+tampered with it. In version 10 rows are narrow, too, and rows are also whole channels or images; numbers of
+few bits stay as they are when inputs are moved; values are special also in small tensors and after additions;
+infinities are tried one by one, where they leave the reference finite; inputs are like buffers, buffers have
+zeros, labels are among the largest scores; a mask is always asked for once; whole inputs are positive or far
+from zero; float64 tasks move by units of float64, and constant factors in half precision count; weights
+change while no call is fed, those with many names too, and series of calls that come one at a time also end
+anywhere.
 """
