@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.frozen import Frozen, content_hash
@@ -106,6 +106,19 @@ class Journal:
         self._found[trial.key, trial.run] = trial
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(trial.model_dump(mode="json")) + "\n")
+
+
+def row_line(row: Mapping[str, Any]) -> str:
+    """Return a row as a line of a file from which a benchmark is carried on."""
+    return json.dumps({**row, "referee": REFEREE_VERSION}) + "\n"
+
+
+def rows_in(file: Path) -> list[dict[str, Any]]:
+    """Return the rows of such a file that this version of the referee made; a line cut short is left out."""
+    if not file.exists():
+        return []
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+    return [row for row in rows if row.pop("referee", None) == REFEREE_VERSION]
 
 
 _Subject = TypeVar("_Subject", bound=Subject)

@@ -33,9 +33,10 @@ from typing import Any
 
 from kernelwright.store.sqlstore import open_store
 from lab.benchmarks import RESULTS
-from lab.footer import environment, footer, row_line, rows_in
+from lab.footer import environment, footer
 from lab.kills.laboratory import Kill, Laboratory, Outcome, Program, Whole
 from lab.kills.processes import adopting_orphans
+from lab.trials import row_line, rows_in
 
 KILLS_FILE = "kills.jsonl"
 REAL_VICTIMS = ("group", "main", "zygote", "group", "child")

@@ -43,7 +43,8 @@ from kernelwright.referee.timing.statistics import NORMAL_975
 from kernelwright.settings import load_settings
 from kernelwright.targets.gpu.driver_files import find_gpus
 from lab.benchmarks import RESULTS
-from lab.footer import environment, footer, row_line, rows_in
+from lab.footer import environment, footer
+from lab.trials import row_line, rows_in
 
 STATED_SHARE = 0.05
 """Of measurements of equal kernels, at most so many are called faster or slower."""

@@ -28,8 +28,8 @@ every second input up: the mean is then far from zero, almost no element is posi
 inputs have one sign. It is not larger because honest one-pass variances lose digits with its square."""
 
 FAR = (11.0, 13.0)
-"""``far`` moves all values by between these powers of two of their root mean square: there, sums of values
-and squares have no correct bits left for a variance."""
+"""``far`` moves all values, and the kind ``narrow`` those of a row, by between these powers of two of their
+root mean square: there, sums of values and squares have no correct bits left for a variance."""
 
 PERMUTED_TOGETHER = 1 << 20
 """Elements that are permuted at a time; more would take as many bytes again eight times over."""

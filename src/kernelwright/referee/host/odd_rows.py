@@ -11,6 +11,8 @@ from enum import IntEnum
 
 import torch
 
+from kernelwright.referee.host.input_distributions import FAR
+
 SHARES = {"odd_rows": 4, "few_odd_rows": 64, "mild_rows": 4, "mixed": 4}
 """Family -> one row in this many is odd, at least one; of ``mild_rows`` as many as there are kinds. They
 keep the range of the values as drawn, so no largest value tells them from ordinary ones."""
@@ -18,9 +20,6 @@ ODD_ELEMENTS = (3, 32)
 ELEMENT_SHARE, LARGEST_SHARE = 4096, 64
 """``odd_elements`` changes one element in ``ELEMENT_SHARE``, within the bounds above, but at most one in
 ``LARGEST_SHARE`` unless it is the only one."""
-NARROW = (11.0, 13.0)
-"""Rows of ``narrow`` lie so far from zero, in powers of two of the root mean square, and spread as ever: a
-variance from the sums of values and squares has no correct bits left there."""
 LARGE = 1000.0
 """Size of large constants, up to four times as much: their squares have no bits left for a variance."""
 SPIKE = 50.0
@@ -103,7 +102,7 @@ def _spiked(rows: Rows, source: _Source) -> Rows:
 
 
 def _narrow(rows: Rows, source: _Source) -> Rows:
-    return rows + _constants(rows, source.rms * source.uniform(len(rows), *NARROW).exp2(), source)
+    return rows + _constants(rows, source.rms * source.uniform(len(rows), *FAR).exp2(), source)
 
 
 def _rounded(rows: Rows, source: _Source) -> Rows:

@@ -32,7 +32,8 @@ them in each other's place."""
 WIDEST = {torch.int64: 1 << 15, torch.int32: 1 << 11, torch.int16: 1 << 11}
 """Size of ``WIDE`` integers of which nothing more is known: sums of their products stay below what the type
 holds. Bytes take any value."""
-LEAST_BIT, MOST_BIT = 3, 12
+EXACT_STEP, EXACT_BELOW = 0.125, 4096.0
+"""Floats that are multiples of this step, and smaller than this, have few bits."""
 LEAST_BITS, MOST_BITS = 12, 62
 """Between how many bits ``WIDE`` integers may have where that is looked for."""
 
@@ -51,9 +52,9 @@ def is_mask(x: torch.Tensor) -> bool:
 
 
 def has_few_bits(x: torch.Tensor) -> torch.Tensor:
-    """Tell which floats are multiples of ``2**-LEAST_BIT`` below ``2**MOST_BIT``, as counts are."""
-    steps = x.double() * 2.0**LEAST_BIT
-    return (steps == steps.round()) & (steps.abs() < 2.0 ** (LEAST_BIT + MOST_BIT))
+    """Tell which floats have few bits, as counts and levels have."""
+    steps = x.double() / EXACT_STEP
+    return (steps == steps.round()) & (x.abs() < EXACT_BELOW)
 
 
 def is_integer(x: torch.Tensor) -> bool:
