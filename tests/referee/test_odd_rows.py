@@ -498,6 +498,14 @@ def test_labels_hit_and_sequences_agree() -> None:
     assert int((items[:, None] == others).any(1).sum()) > 3
 
 
+def test_an_integer_without_axes_agrees_with_none_that_is_not_there() -> None:
+    inputs = [torch.randn(4, 3), torch.randn(4, 3), torch.tensor(5)]
+    accepted = AcceptedInputs(redrawn={2: frozenset({RANDOM})}, may_repeat=frozenset({2}))
+    change_sample(inputs, "alike", 0, Keeping.NOTHING, generator(), accepted)
+    assert int(inputs[2]) == 5
+    change_sample([*inputs, torch.full((3,), 5)], "alike", 0, Keeping.NOTHING, generator(), accepted)
+
+
 def test_rows_of_another_number_are_alike_too() -> None:
     few, many = torch.randn(5, 8), torch.randn(12, 8)
     change_sample([few, many], "alike", 0, Keeping.NOTHING, generator(), AcceptedInputs())

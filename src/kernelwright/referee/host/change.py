@@ -253,10 +253,11 @@ def _from_others(
 ) -> torch.Tensor | None:
     """Return values of other inputs, from random places, that lie in the range of ``x``; None for none."""
     low, high = int(x.min()), int(x.max())
-    others = [y.reshape(-1) for y in inputs if y is not x and y.dtype == x.dtype and not is_mask(y)]
-    values = torch.cat([y[(y >= low) & (y <= high)] for y in others]) if others else x[:0].reshape(-1)
-    if not len(values):
+    others = [y for y in inputs if y is not x and y.dtype == x.dtype and not is_mask(y)]
+    fitting = [y[(y >= low) & (y <= high)] for y in others]
+    if not sum(map(len, fitting)):
         return None
+    values = torch.cat(fitting)
     return values[torch.randint(len(values), x.shape, generator=generator)]
 
 
