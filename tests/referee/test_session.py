@@ -50,7 +50,7 @@ def test_an_honest_kernel_is_verified_on_every_family(pointwise: RefereeSession)
     assert (evaluation.status, evaluation.stage) == (Status.VERIFIED, Stage.DONE), evaluation.detail
     families = {error.family for error in evaluation.errors}
     whole = {"as_is", "scaled", "negated", "sparse_spikes", "heavy_tail", "offset", "coarse", "permuted"}
-    whole |= {"zeros", "flat", "sorted", "mild_rows", "mild_elements"}
+    whole |= {"far", "positive", "zeros", "flat", "sorted", "mild_rows", "mild_elements"}
     assert families == whole | {"odd_rows", "few_odd_rows", "odd_elements", "nonfinite"} | families & {
         "mixed"
     }
