@@ -1,6 +1,7 @@
 """What a program does with a module gives the same with the delivered one: one row each."""
 
 import copy
+import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -204,6 +205,38 @@ def test_threads_share_a_module(pair: Any) -> None:
         for number, outs in found.items():
             for out in outs:
                 torch.testing.assert_close(out, m(drawn() * number))
+
+
+@pytest.mark.parametrize("way", ["not yet bound", "bound", "operator"])
+def test_a_thread_s_first_call_runs_on_as_many_threads_as_torch_was_told(pair: Any, way: str) -> None:
+    fast, x = pair[0], drawn()
+    call = fast
+    if way == "operator":
+        with torch.no_grad():
+            call = torch.compile(fast, backend="eager", fullgraph=True)
+            call(x)
+    elif way == "bound":
+        with torch.no_grad():
+            call(x)
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    openmp = ctypes.CDLL(next(line.split()[-1] for line in maps if "omp" in line))
+    found: list[int] = []
+
+    def run() -> None:
+        with torch.no_grad():
+            call(x)
+        found.append(openmp.omp_get_max_threads())
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    finally:
+        torch.set_num_threads(before)
+    assert not fast.report().original_calls
+    assert found == [before + 1]
 
 
 def test_names_and_words_are_the_original_s(pair: Any) -> None:

@@ -164,6 +164,7 @@ class _Generator:
             "functorch": torch._C._functorch.peek_interpreter_stack,
             "is_autocast": torch.is_autocast_enabled,
             "default_dtype": torch.get_default_dtype,
+            "n_threads": torch.get_num_threads,
         }
 
     def constant(self, value: Any) -> str:
@@ -221,6 +222,7 @@ class _Generator:
             lines += [
                 f"    if case == {number}:",
                 "        state.counts.kernel_calls += 1",
+                "        n_threads()  # a thread that called no torch before runs on as many, too",
                 f"        out = call({', '.join(self._given(case))})",
                 *(f"        {line}" for line in self._result(case)),
             ]
