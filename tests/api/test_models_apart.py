@@ -29,6 +29,7 @@ from kernelwright.report.tables import Ending
 from kernelwright.report.verdict import run_verdict
 from kernelwright.settings import Settings
 from kernelwright.whole import profiling
+from kernelwright.whole.own_process import timed_in_turn
 
 pytestmark = pytest.mark.slow
 X = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
@@ -225,15 +226,34 @@ def test_where_torch_compile_is_faster_the_model_stays_as_it_is(
 
 
 @pytest.mark.parametrize("here", [0.9, 1.2], ids=["slower than the original", "slower than torch.compile"])
-def test_a_model_that_its_own_python_makes_slow_is_not_delivered_eager(
+def test_a_model_that_its_own_python_makes_slow_is_not_delivered_with_kernels(
     here: float, referee: Generous, settings: Settings
 ) -> None:
     referee.here = Speedup(baseline="eager", ratio=here, low=0.98 * here, high=1.02 * here)
     result = optimised(settings)
     assert result.apart is not None
-    eager = [way for way in result.apart.compositions if way.in_process is not None]
-    assert eager and all(way.in_process == referee.here for way in eager)
-    assert result.composition is None or result.composition.is_compiled
+    ways = result.apart.compositions
+    assert {way.is_compiled for way in ways if way.kinds} == {False, True}
+    assert all(way.in_process == (referee.here if way.kinds else None) for way in ways)
+    assert result.composition is None or not result.composition.kinds
+
+
+def test_a_way_that_torch_compile_does_not_take_in_here_is_left_out(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stub: torch.compile leaves the models as they are, and these fail."""
+
+    def refuse(model: nn.Module) -> nn.Module:
+        model.register_forward_pre_hook(lambda *given: 1 / 0)
+        return model
+
+    monkeypatch.setattr(models_apart, "timed_in_turn", timed_in_turn)
+    monkeypatch.setattr(models_apart, "compile_whole", refuse)
+    result = optimised(settings)
+    assert result.apart is not None
+    ways = result.apart.compositions
+    assert ways and not any(way.kinds and way.is_compiled for way in ways)
+    assert any(way.in_process is not None for way in ways)
 
 
 def test_where_kernels_lose_to_torch_compile_the_model_is_delivered_compiled(

@@ -22,6 +22,7 @@ from kernelwright.core.places import AsSaved
 from kernelwright.core.request import RunRequest
 from kernelwright.core.run import RunState
 from kernelwright.delivery.making import ExampleCall, calls_of, original_of
+from kernelwright.delivery.runtime.compiled import compile_whole
 from kernelwright.delivery.runtime.kernel import VerifiedKernel
 from kernelwright.runs.holding import held
 from kernelwright.runs.loop import RunOutcome
@@ -232,16 +233,18 @@ def _compose(model: _Model, blocks: list[BlockShare]) -> tuple[ModelTakenApart, 
         )
         apart = apart.model_copy(update={"after_ms": after.total_ms, "blocks": timed})
     made = _printed_ways(model, blocks, kernels, first)
-    ways = tuple(
-        Composition(
-            candidate=candidate.id,
-            kinds=kinds,
-            is_compiled=is_compiled,
-            in_process=None if is_compiled else _timed_in_process(model, kernels, kinds),
-        )
-        for (kinds, is_compiled), candidate in made.items()
-    )
-    return apart.model_copy(update={"compositions": ways}), list(made.values())
+    ways = []
+    for (kinds, is_compiled), candidate in made.items():
+        way = Composition(candidate=candidate.id, kinds=kinds, is_compiled=is_compiled)
+        try:
+            here = _timed_in_process(model, kernels, way)
+        except TaskError as error:  # torch.compile cannot take in the model's own Python
+            model.tell(f"{model.begun.spec.task.name}: one way to put it together is left out: {error}")
+            continue
+        ways.append(way.model_copy(update={"in_process": here}))
+    judged = {way.candidate for way in ways}
+    candidates = [candidate for candidate in made.values() if candidate.id in judged]
+    return apart.model_copy(update={"compositions": tuple(ways)}), candidates
 
 
 def _printed_ways(
@@ -324,15 +327,23 @@ def _after(model: _Model, kernels: Mapping[int, Mapping[str, VerifiedKernel]]) -
 
 
 def _timed_in_process(
-    model: _Model, kernels: Mapping[int, Mapping[str, VerifiedKernel]], kinds: tuple[int, ...]
+    model: _Model, kernels: Mapping[int, Mapping[str, VerifiedKernel]], way: Composition
 ) -> Speedup | None:
-    """Return the patched model's speedup in this process; None where the kernels are for another machine."""
-    if model.begun.spec.machine.is_elsewhere:
+    """Return the speedup in this process of the model as it would be delivered.
+
+    None where the kernels are for another machine, or there are none: what torch.compile makes of the model
+    is the baseline itself.
+
+    Raises:
+        TaskError: the model cannot be called so.
+    """
+    if model.begun.spec.machine.is_elsewhere or not way.kinds:
         return None
-    by_path = {path: kernel for kind in kinds for path, kernel in kernels[kind].items()}
+    by_path = {path: kernel for kind in way.kinds for path, kernel in kernels[kind].items()}
     own, _ = original_of(model.begun.spec.task, model.original)
-    model.tell(f"{model.begun.spec.task.name}: timing it with {len(kinds)} kernels beside the original")
-    return timed_in_turn(model.original, patch(own, by_path), model.calls)
+    model.tell(f"{model.begun.spec.task.name}: timing it {way.words} beside the original")
+    patched = patch(own, by_path)
+    return timed_in_turn(model.original, compile_whole(patched) if way.is_compiled else patched, model.calls)
 
 
 @contextmanager
