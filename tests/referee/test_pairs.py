@@ -232,8 +232,76 @@ WRONG = {
         "v = (x.square().mean() - m * m).clamp(min=0) * n / (n - 1)\nreturn (x - m) / (v.sqrt() + 1e-5)",
         "x",
     ),
+    "a whole input may be small": Pair(
+        "torch.randn(64, 256)",
+        "return x * (1.0 / (x.square().sum().sqrt() + 1e-6)).clamp(max=1.0)",
+        "return x * (1.0 / (x.square().sum().sqrt() + 1e-6))",
+        "x",
+    ),
+    "all parameters may be small": Pair(
+        X,
+        "return x @ (self.w / self.w.norm().clamp(min=0.1))",
+        "return x @ (self.w / self.w.norm())",
+        "x",
+        init="self.w = nn.Parameter(torch.randn(32, 16))",
+    ),
+    "buffers may be negative": Pair(
+        "torch.randn(8, 16, 8, 8)",
+        "scale = self.weight * (self.var + 1e-5).rsqrt()\n"
+        "return torch.nn.functional.max_pool2d(x * scale[:, None, None], 2)",
+        "scale = self.weight * (self.var + 1e-5).rsqrt()\n"
+        "return torch.nn.functional.max_pool2d(x, 2) * scale[:, None, None]",
+        "x",
+        init="self.register_buffer('weight', torch.ones(16))\nself.register_buffer('var', torch.ones(16))",
+    ),
+    "no label may count": Pair(
+        f"{X}, torch.randint(32, (64,))",
+        f"return {CROSS_ENTROPY.format('at').replace('none', 'sum')} / (at != -100).sum().clamp(min=1)",
+        f"return {CROSS_ENTROPY.format('at').replace('none', 'mean')}",
+    ),
+    "each row of a batch has its positions": Pair(
+        "torch.randn(4, 16, 8), torch.arange(16).expand(4, 16).contiguous()",
+        "return x * torch.cos(at.float() * 0.1)[..., None]",
+        "return x * torch.cos(torch.arange(16.0) * 0.1)[..., None]",
+    ),
+    "missing values are told by their size": Pair(
+        X,
+        "there = x.abs() < 1e30\nreturn torch.where(there, x, 0.0).sum(1) / there.sum(1).clamp(min=1)",
+        "return x.mean(1)",
+        "x",
+    ),
+    "float32 beside float64 stays exact": Pair(
+        "torch.rand(64, 32, dtype=torch.float64) * 1e6, torch.rand(32)",
+        "return (x * at).sum(1)",
+        "return (x.float() * at).sum(1).double()",
+    ),
+    "one of a long list of ids": Pair(
+        f"{X}, torch.randint(1000, 2000, (64,))",
+        "return x * ~torch.isin(at, self.listed)[:, None]",
+        "return x * 1.0",
+        init="self.register_buffer('listed', torch.arange(300))",
+    ),
 }
 HONEST = {
+    "prefix sums of float64 in blocks": Pair(
+        "torch.rand(1 << 17, dtype=torch.float64)",
+        "return x.cumsum(0)",
+        "blocks = x.view(-1, 256).cumsum(1)\nends = blocks[:, -1].cumsum(0) - blocks[:, -1]\n"
+        "return (blocks + ends[:, None]).view(-1)",
+        "x",
+    ),
+    "an infinity of which the reference makes NaN": Pair(
+        X,
+        "return torch.nn.functional.hardswish(x)",
+        "return torch.where(x <= -3, 0.0, x * (x + 3).clamp(max=6) / 6)",
+        "x",
+    ),
+    "an order that the reference seeds, too": Pair(
+        X,
+        "torch.manual_seed(7)\nreturn torch.relu(x[:, torch.randperm(32)])",
+        "torch.manual_seed(7)\nreturn torch.relu(x)[:, torch.randperm(32)]",
+        "x",
+    ),
     "amounts rounded in float64": Pair(
         "torch.rand(256, 64, dtype=torch.float64) * 1e5",
         "return torch.round(x * 100).long()",

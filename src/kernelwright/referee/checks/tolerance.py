@@ -66,6 +66,8 @@ EVEN_ROUNDINGS = 0.25
 """The share of them that the l2 error of all elements may have: a constant factor is no rounding."""
 ULP = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 HALVES = ("float16", "bfloat16")
+DOUBLE = 256.0
+"""Factor on the floor of float64, whose oracle is as inexact as the reference. Float32 is coarser by 2^29."""
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 JUMP = 32.0
 """A float jumps where it moves by so many times what was moved inside the oracle, relative to its size and to
@@ -203,6 +205,7 @@ class ExpectedOutput:
         """Scaled error that is allowed whatever the reference's own error is."""
         slack, ulp = self._slack, ULP[self.dtype]
         arithmetic = slack.floor * FLOOR_ULP * self._growth * min(ulp, ULP["float32"])
+        arithmetic *= DOUBLE if self.dtype == "float64" else 1.0
         return max(arithmetic + self._roundings, slack.reference * POLICY_FLOOR.get(self._policy, 0.0))
 
     @property

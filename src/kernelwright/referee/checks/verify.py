@@ -86,7 +86,7 @@ class Verification:
             worker.perturb(PERTURB if self._n_checked < 2 or self._rng.random() < POISONED else 0)
             self._pin()
             self.check(draw)
-            if self._n_checked == 1:
+            if self._n_checked == 1 and not self._reference.accepted["draws"]:
                 worker.note_generator()
             if self._n_checked == 2:
                 self._check_kept()

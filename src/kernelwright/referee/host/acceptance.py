@@ -6,6 +6,7 @@ asked is not tried later.
 
 import bisect
 import math
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,7 +128,7 @@ LINES: dict[str, Callable[[float, float], Line]] = {
 }
 """Operations of a tensor and a number, with their factor ``alpha`` -> what they make of a value."""
 FEW = 64
-"""Of a tensor with at most so many elements, each is a value that others may be compared with."""
+"""Of a tensor that others are compared with, so many elements are tried as their values."""
 NANS = "nan"
 """In the name of every operation that is there for the sake of NaN. ``isfinite`` is none: torch compares a
 value with itself and with infinity."""
@@ -191,6 +192,7 @@ class Asking:
         return AcceptedInputs(
             odd=odd, redrawn=redrawn, may_repeat=frozenset(redrawn) - trace.overwritten, special=special,
             special_rows=frozenset(i for i in special if self._takes_special_rows(i, special[i])),
+            special_whole=frozenset(i for i in special if self._takes_special_whole(i, special[i])),
             nonfinite=tried, masked=frozenset(i for i in tried if self._takes_masked(i, trace)),
             steady=frozenset(steady), ordered=frozenset(trace.ordered),
             counts=frozenset(i for i in self._floats if bool(has_few_bits(self._values[i]).all())),
@@ -204,7 +206,7 @@ class Asking:
     def _skip(self, what: str, why: str) -> None:
         self._skipped.setdefault(why, []).append(what)
 
-    def _changed(self, only: int, change: Callable[[torch.Tensor], None]) -> Values:
+    def _changed(self, only: int, change: Callable[[torch.Tensor], object]) -> Values:
         """Return copies of the inputs, of which one has been changed."""
         with one_thread():
             copies = [x.clone() for x in self._values]
@@ -429,6 +431,11 @@ class Asking:
         put = partial(put_special, values=values, generator=self._generator, in_rows=True)
         return self._values[i].ndim > 1 and self._ask.run(self._changed(i, put)) is not None
 
+    def _takes_special_whole(self, i: int, values: list[float]) -> bool:
+        """Tell whether the reference accepts each of them everywhere, too."""
+        fills = (partial(torch.fill_, value=value) for value in values)
+        return all(self._has_time() and self._ask.run(self._changed(i, fill)) is not None for fill in fills)
+
     # --- NaN and infinity
 
     def _nonfinite_in(self, i: int, nonfinite: Nonfinite, trace: "_Trace") -> tuple[float, ...]:
@@ -462,8 +469,8 @@ class Asking:
     def _plain_in(self, i: int) -> tuple[float, ...]:
         """Return what a reference treats plainly in one input.
 
-        NaN, where it reaches its own row of the outputs and nothing else; the infinities as well, where it
-        reaches the output at its own place alone, or one output that an infinity makes infinite and not NaN.
+        NaN, where it reaches its own row of the outputs and nothing else; an infinity as well, where it makes
+        no NaN and NaN reaches the output at its own place alone, or one output that infinities make infinite.
         Where infinities cancel, honest kernels make different things of them.
         """
         if self._base is None or not all(x.is_floating_point() for x in self._base):
@@ -479,22 +486,20 @@ class Asking:
             reached = [bad for o in outputs or () if (bad := ~torch.isfinite(o)).any()]
             if not reached or not all(_is_own(bad, place) for bad in reached):
                 return ()
-            is_at_its_place = all(_is_at(bad, place, self._values[i].shape) for bad in reached)
-            if not is_at_its_place and not (
-                all(int(bad.sum()) == 1 for bad in reached) and self._keeps_infinities(i, place)
-            ):
-                found = NAN
+            kept = self._kept_infinities(i, place) if all(int(bad.sum()) == 1 for bad in reached) else {}
+            if not all(_is_at(bad, place, self._values[i].shape) for bad in reached):
+                kept = kept if len(kept) == len(INFINITIES) and all(kept.values()) else {}
+            found = tuple(x for x in found if x in kept or math.isnan(x))
         return found
 
-    def _keeps_infinities(self, i: int, place: tuple[int, ...]) -> bool:
-        """Tell whether each infinity at a place makes an output infinite, and none NaN."""
-        for value in (torch.inf, -torch.inf):
+    def _kept_infinities(self, i: int, place: tuple[int, ...]) -> dict[float, bool]:
+        """Return the infinities that make no NaN at a place -> whether they make an output infinite."""
+        kept: dict[float, bool] = {}
+        for value in INFINITIES:
             outputs = self._ask.run_raw(self._changed(i, partial(_put, place=place, value=value)))
-            if not outputs or any(bool(torch.isnan(o).any()) for o in outputs):
-                return False
-            if not any(bool(torch.isinf(o).any()) for o in outputs):
-                return False
-        return True
+            if outputs and not any(bool(torch.isnan(o).any()) for o in outputs):
+                kept[value] = any(bool(torch.isinf(o).any()) for o in outputs)
+        return kept
 
     def _index(self, count: int) -> int:
         return int(torch.randint(count, (1,), generator=self._generator))
@@ -561,6 +566,9 @@ class _Trace(Watching):
         """Return from which inputs, and how, the values of a result are computed one by one."""
         if name in MOVES:
             return self._sources(self._moved, given)
+        if name == "abs":  # of either sign
+            known = self._sources(self._moved, given)
+            return known | {(i, (-slope, -by)) for i, (slope, by) in known}
         if name == "neg":
             line = (-1.0, 0.0)
         elif name in LINES and len(args) > 1:
@@ -602,6 +610,8 @@ class _Trace(Watching):
             if (value := _number(args[1])) is not None:
                 beside = (-1, 0, 1) if name in ORDERED and is_integer(args[0]) else (0,)
                 yield from ((args[0], value + by) for by in beside)
+                if name in ORDERED and _is_float(args[0]):  # beyond the bound, where nothing may be drawn
+                    yield args[0], torch.tensor(2.0 * value, dtype=args[0].dtype).item()
             elif name in EQUALITIES:
                 for one, other in (args[:2], args[1::-1]):
                     yield from ((one, value) for value in _few_numbers(other))
@@ -655,11 +665,18 @@ def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _is_float(x: object) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
 def _few_numbers(x: object) -> list[float]:
-    """Return the different elements of a tensor that has few."""
-    if not isinstance(x, torch.Tensor) or x.dtype is torch.bool or x.is_complex() or x.numel() > FEW:
+    """Return the different elements of a tensor, or those of ``FEW`` places at random."""
+    if not isinstance(x, torch.Tensor) or x.dtype is torch.bool or x.is_complex() or not x.numel():
         return []
-    return sorted(set(x.reshape(-1).tolist()))
+    flat = x.reshape(-1)
+    if len(flat) > FEW:
+        flat = flat[random.Random().sample(range(len(flat)), FEW)]
+    return sorted(set(flat.tolist()))
 
 
 def _tells_nonfinite(name: str, args: Any) -> bool:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 
@@ -32,6 +33,7 @@ from kernelwright.referee.host.redrawn import (
     redraw_mask,
 )
 
+T = TypeVar("T")
 ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mild_rows", "mild_elements", "mixed"})
 FLAT = frozenset({"zeros", "flat"})
 REDRAWN = {
@@ -59,6 +61,8 @@ LABEL_SHARE, MOST_RANKS = 0.75, 32
 """Share of the labels that agree with large scores; with one of so many."""
 LABELLED = frozenset({"odd_rows", "mixed", "mild_rows"})
 """Families in which labels take values that the reference treats apart."""
+FLOODED = "offset"
+"""The family in which one input holds such a value everywhere."""
 NONFINITE, UP, DOWN = "nonfinite", "nonfinite_up", "nonfinite_down"
 """NaN and infinities; large and small finite values at the same places, to see which results hang on them."""
 MASKED_ROWS = 8
@@ -96,6 +100,8 @@ class AcceptedInputs:
     """Values that the reference treats apart: ``ignore_index`` and its like, and what lies beyond bounds."""
     special_rows: frozenset[int] = frozenset()
     """Inputs of which whole rows may hold such a value."""
+    special_whole: frozenset[int] = frozenset()
+    """Inputs that may hold one of them everywhere."""
     nonfinite: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     """Float inputs in which NaN, or infinities as well, are tried."""
     masked: frozenset[int] = frozenset()
@@ -156,6 +162,9 @@ def change_sample(
             redraw(x, style, generator, may_repeat=i in accepted.may_repeat, is_whole=is_whole, bits=bits)
         if family in LABELLED and i in accepted.special and keeping < Keeping.RANGE:
             put_special(x, accepted.special[i], generator, in_rows=i in accepted.special_rows)
+    if family == FLOODED and accepted.special_whole and keeping < Keeping.RANGE:
+        i = _one_of(sorted(accepted.special_whole), generator)
+        inputs[i].fill_(_one_of(accepted.special[i], generator))
 
 
 def _change_floats(
@@ -182,6 +191,10 @@ def _change_floats(
         x.copy_(kept(x, keeping, drawn))
     if i in accepted.ordered:
         x.copy_(x.sort(dim=-1).values)
+
+
+def _one_of(values: Sequence[T], generator: torch.Generator) -> T:
+    return values[int(torch.randint(len(values), (1,), generator=generator))]
 
 
 def make_alike(

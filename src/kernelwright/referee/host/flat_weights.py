@@ -1,4 +1,4 @@
-"""Changes all parameters together: they become zero as a whole, or like each other."""
+"""Changes tensors as a whole: parameters become zero, small or like each other, buffers get other signs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,11 +13,31 @@ LARGER = 4.0
 """How much larger parameters are that are nearly alike: what cancels then leaves larger roundings."""
 
 
-def vanish(parameters: Sequence[torch.Tensor], generator: torch.Generator, *, share: float) -> None:
-    """Make so many of the parameters zero everywhere, at least one."""
+SMALL = 2.0**-20
+"""Factor of parameters that are small."""
+
+
+def shrink(
+    parameters: Sequence[torch.Tensor], generator: torch.Generator, *, share: float, factor: float = 0.0
+) -> None:
+    """Multiply so many of the parameters, at least one, by a factor."""
     n = max(round(share * len(parameters)), 1)
     for i in torch.randperm(len(parameters), generator=generator)[:n].tolist():
-        parameters[i].zero_()
+        parameters[i].mul_(factor)
+
+
+def sign(buffers: Mapping[str, torch.Tensor], generator: torch.Generator, *, without: int | None) -> None:
+    """Change the sign of about half of the elements, or of the only one, in buffers.
+
+    Those whose last name is the one of the number ``without`` stay: a variance has no other sign.
+    """
+    last = {name: name.rpartition(".")[2] for name in buffers}
+    names = sorted(set(last.values()))
+    left = "" if without is None or without >= len(names) else names[without]
+    for name, x in buffers.items():
+        if last[name] != left:
+            is_other = torch.rand(x.shape, generator=generator) < (0.5 if x.numel() > 1 else 1.0)
+            x.copy_(torch.where(is_other, -x, x))
 
 
 def make_alike(parameters: Sequence[torch.Tensor], generator: torch.Generator, *, factor: float) -> None:
@@ -40,10 +60,13 @@ def make_alike(parameters: Sequence[torch.Tensor], generator: torch.Generator, *
 
 
 FLAT: Mapping[str, Change] = {
-    "all_zero": partial(vanish, share=1.0),
-    "half_zero": partial(vanish, share=0.5),
-    "one_zero": partial(vanish, share=0.0),
+    "all_zero": partial(shrink, share=1.0),
+    "half_zero": partial(shrink, share=0.5),
+    "one_zero": partial(shrink, share=0.0),
+    "small": partial(shrink, share=1.0, factor=SMALL),
     "alike_large": partial(make_alike, factor=LARGER),
     "alike": partial(make_alike, factor=1.0),
 }
 """Style of weights -> how parameters are changed."""
+SIGNED: Mapping[str, int | None] = {"signed": None, **{f"signed but {n}": n for n in range(8)}}
+"""Style of weights -> which buffers keep their signs; see ``sign``."""

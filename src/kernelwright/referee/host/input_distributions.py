@@ -4,7 +4,7 @@ import math
 
 import torch
 
-SCALES = (3.0, 0.01)
+SCALES = (3.0, 0.01, 2.0**-20)
 """Factors of the distribution ``scaled``, by variant."""
 SPIKE = 50.0
 SPIKE_SHARE = 1000

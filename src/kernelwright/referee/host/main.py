@@ -21,7 +21,7 @@ from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
 from kernelwright.referee.host.cancelling import solve_cancelled
 from kernelwright.referee.host.change import ALIKE, AcceptedInputs, as_float, change_sample, one_thread
-from kernelwright.referee.host.flat_weights import FLAT
+from kernelwright.referee.host.flat_weights import FLAT, SIGNED, sign
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
 from kernelwright.referee.host.mixing import MixingTrace
@@ -170,11 +170,15 @@ class Host(Runner):
             )
         )
         self._accepted = asking.answer(nonfinite=Nonfinite(message["nonfinite"]))
-        with MixingTrace() as trace:
+        with torch.random.fork_rng(devices=[]), MixingTrace() as trace:
+            torch.manual_seed(message["seed"])
+            before = torch.get_rng_state()
             call(drawn)
+            draws = not torch.equal(before, torch.get_rng_state())
         self.placement.release()
         return {
             "mixes": trace.mixes,
+            "draws": draws,
             "skipped": dict(self._accepted.skipped),
             "nonfinite": bool(self._accepted.nonfinite),
             "solved": [
@@ -294,10 +298,11 @@ class Host(Runner):
         ulps, way = message["ulps"], message["way"]
         is_open = self._leaves_order_open
         unit = 0.0
-        for i, slot in enumerate(slots_in(self._args_layout)):
-            target = as_float(compact(arena.tensor(slot)))
-            if not target.is_floating_point():
-                continue
+        targets = [as_float(compact(arena.tensor(slot))) for slot in slots_in(self._args_layout)]
+        has_doubles = any(x.dtype is torch.float64 for x in targets)
+        for i, target in enumerate(targets):
+            if not target.is_floating_point() or (has_doubles and target.dtype is not torch.float64):
+                continue  # beside float64, all that lower precision holds is exact
             unit = max(unit, torch.finfo(target.dtype).eps)
             special = [(value, target == value) for value in self._accepted.special.get(i, ())]
             before = target.clone() if i in self._accepted.counts and not is_open else None
@@ -333,18 +338,21 @@ class Host(Runner):
         own = model.state_dict()
         parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         style = message["style"]
-        found: list[torch.Tensor] = []
+        found: dict[str, torch.Tensor] = {}
         for name, slot in message["slots"].items():
             target = arena.tensor(slot)
             target.copy_(own[name])
             numbers = as_float(target)
             if not numbers.is_floating_point():
                 continue
-            found += [numbers] if name in parameters else []
-            if style not in (*FLAT, "constructed"):
+            found[name] = numbers
+            if style not in (*FLAT, *SIGNED, "constructed"):
                 change_state(numbers, name in parameters, style, generator)
         if style in FLAT:
-            FLAT[style](found, generator)
+            FLAT[style]([x for name, x in found.items() if name in parameters], generator)
+        elif style in SIGNED:
+            buffers = {name: x for name, x in found.items() if name not in parameters}
+            sign(buffers, generator, without=SIGNED[style])
         return {}
 
     def oracle(self, message: Message) -> Message:

@@ -4,7 +4,13 @@ from typing import Any
 
 from kernelwright.referee.host.watching import Watching
 
-OPEN = frozenset({"topk", "argsort", "kthvalue", "median", "nanmedian", "mode"})
+OPEN = frozenset(
+    {
+        "topk", "argsort", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin",
+        "max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d",
+        "fractional_max_pool2d", "fractional_max_pool3d",
+    }
+)  # fmt: skip
 SORTS = frozenset({"sort", "msort"})
 
 

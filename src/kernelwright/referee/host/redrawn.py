@@ -27,8 +27,8 @@ TRADED = 9
 TRADED_WHOLE = 0.25
 """Share of the trades after which nothing is left of a count."""
 SHIFTED, SHUFFLED, SWAPPED = 7, 8, 10
-"""Of integers in a row without a gap, such as positions: all larger by one number; in another order; two of
-them in each other's place."""
+"""Of integers in a row without a gap, such as positions: all larger by one number, each row by its own; in
+another order; two of them in each other's place."""
 WIDEST = {torch.int64: 1 << 15, torch.int32: 1 << 11, torch.int16: 1 << 11}
 """Size of ``WIDE`` integers of which nothing more is known: sums of their products stay below what the type
 holds. Bytes take any value."""
@@ -196,20 +196,31 @@ def _are_distinct(rows: torch.Tensor) -> bool:
 
 
 def are_in_a_row(x: torch.Tensor) -> bool:
-    """Tell whether integers are numbers in a row without a gap."""
-    return x.numel() > 1 and bool((x.reshape(-1).diff() == 1).all())
+    """Tell whether integers are numbers in a row without a gap, as a whole or along the last axis."""
+    return len(_rows_in_a_row(x)) > 0
+
+
+def _rows_in_a_row(x: torch.Tensor) -> torch.Tensor:
+    """Return integers as one row of numbers without a gap, or as several; as no row where they are none."""
+    if x.numel() > 1:
+        for rows in (x.reshape(1, -1), x.reshape(-1, x.shape[-1])):
+            if rows.shape[1] > 1 and bool((rows.diff(dim=1) == 1).all()):
+                return rows
+    return x.reshape(-1)[:0].reshape(0, 1)
 
 
 def _redraw_freely(
     x: torch.Tensor, style: int, generator: torch.Generator, *, is_farthest: bool, bits: int
 ) -> None:
     if style == SHIFTED:
-        by = int(torch.randint(1, x.numel() + 1, (1,), generator=generator))
-        x.add_(x.numel() if is_farthest else by)
+        rows = _rows_in_a_row(x)
+        by = torch.randint(1, rows.shape[1] + 1, (len(rows), 1), generator=generator)
+        x.copy_((rows + (rows.shape[1] if is_farthest else by)).view(x.shape))
     elif style == TRADED:
         _trade(x, generator)
     elif style == SHUFFLED:
-        x.copy_(x.reshape(-1)[torch.randperm(x.numel(), generator=generator)].view(x.shape))
+        rows = _rows_in_a_row(x)
+        x.copy_(rows.gather(1, torch.rand(rows.shape, generator=generator).argsort(1)).view(x.shape))
     elif style == SWAPPED:
         two, flat = torch.randperm(x.numel(), generator=generator)[:2], x.reshape(-1).clone()
         flat[two] = flat[two.flip(0)]

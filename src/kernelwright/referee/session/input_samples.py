@@ -113,7 +113,10 @@ class SampleLayout:
     @property
     def flat_weights(self) -> list[str]:
         """Return which of ``FLAT_WEIGHTS`` change anything."""
-        return [ZERO_WEIGHTS] * bool(self.parameters) + [ALIKE_WEIGHTS] * self.has_weight_twins
+        found = [ZERO_WEIGHTS, SMALL_WEIGHTS] * bool(self.parameters) + [
+            ALIKE_WEIGHTS
+        ] * self.has_weight_twins
+        return found + [SIGNED_BUFFERS] * any(is_float(slot["dtype"]) for slot in self.buffers().values())
 
     @property
     def changeable(self) -> list[Slot]:
@@ -182,6 +185,8 @@ FOLLOWING = ("odd_elements", "mixed")
 RENEWED = "renewed"
 """Not a sample's family: as drawn, but inputs that the task always draws alike are others."""
 NONFINITE = "nonfinite"
+SMALL = 2
+"""Variant of ``scaled``: all inputs are small, and what a kernel leaves of its results may be rounding."""
 ALIKE = "alike"
 """Inputs of one shape are nearly the same."""
 CANCELLED = "cancelled"
@@ -211,8 +216,14 @@ of one evaluation only."""
 ODD_WEIGHTS = "odd"
 """Weights as constructed, but some elements of parameters are large, tiny or zero, and some of buffers are
 tiny."""
-ZERO_WEIGHTS, ALIKE_WEIGHTS = FLAT_WEIGHTS = ("zero", "alike")
-"""All parameters are zero everywhere; those of one form are nearly the same. Outputs may be zero there."""
+ZERO_WEIGHTS, SMALL_WEIGHTS, ALIKE_WEIGHTS, SIGNED_BUFFERS = FLAT_WEIGHTS = (
+    "zero",
+    "small",
+    "alike",
+    "signed",
+)
+"""All parameters are zero everywhere, or small; those of one form are nearly the same; signs of buffers are
+others. Outputs may be zero there."""
 ONE_ELEMENT = "one element"
 """Weights as constructed but for one element of one tensor."""
 ALONE = tuple(f"{ONE_ELEMENT} {number}" for number in range(1, 5))
@@ -246,7 +257,8 @@ class SampleKey:
     @property
     def may_vanish(self) -> bool:
         """Whether outputs may be zero, and what a kernel leaves of them rounding."""
-        return self.family in FLAT_FAMILIES or self.state in FLAT_WEIGHTS
+        is_small = (self.family, self.variant) == ("scaled", SMALL)
+        return is_small or self.family in FLAT_FAMILIES or self.state in FLAT_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -302,7 +314,7 @@ def plan_samples(
         keys += [SampleKey("mild_rows", ACROSS)] if layout.has_images else []
         keys += [SampleKey("odd_rows", CHANNELS)] if layout.has_rows else []
         keys += [SampleKey("odd_rows", variant) for variant in IMAGES if layout.has_images]
-        keys += [SampleKey("scaled", 1)] if layout.has_float_inputs else []
+        keys += [SampleKey("scaled", variant) for variant in (1, SMALL) if layout.has_float_inputs]
     if layout.has_float_inputs:
         keys += [SampleKey(family) for family in whole]
         keys += [SampleKey("offset", 1)] if layout.n_float_inputs > 1 and not is_slow else []

@@ -35,6 +35,8 @@ from kernelwright.referee.session.input_samples import (
     ODD_WEIGHTS,
     ONE_ELEMENT,
     RANDOMISED,
+    SIGNED_BUFFERS,
+    SMALL_WEIGHTS,
     TOUCHED,
     TRADED,
     ZERO_WEIGHTS,
@@ -84,9 +86,11 @@ ODD_STYLES = (
 """The same for weights of which some elements are odd."""
 FLAT_STYLES = {
     ZERO_WEIGHTS: ("all_zero", "half_zero", "half_zero", "one_zero", "one_zero"),
+    SMALL_WEIGHTS: ("small",),
     ALIKE_WEIGHTS: ("alike_large", "alike"),
+    SIGNED_BUFFERS: ("signed", *(f"signed but {n}" for n in range(8))),
 }
-"""The same for parameters that are zero as a whole, or alike: styles of ``host/flat_weights.py``."""
+"""The same for tensors that change as a whole: styles of ``host/flat_weights.py``."""
 LEAST_SETS = 3
 """Argument sets on the processor where they are large, as far as there is memory for a replay."""
 FREED_BYTES = (32 << 20) - (64 << 10)
