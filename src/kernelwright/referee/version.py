@@ -1,6 +1,6 @@
 """Which referee judged: verdicts and figures of one version may be compared, those of two may not."""
 
-REFEREE_VERSION = 10
+REFEREE_VERSION = 11
 """Raised when a change can turn a verdict or move a figure.
 
 Version 1 is everything before version 2. In version 2 calls are started from outside and their outputs read

@@ -348,6 +348,7 @@ class Host(Runner):
             found[name] = numbers
             if style not in (*FLAT, *SIGNED, "constructed"):
                 change_state(numbers, name in parameters, style, generator)
+        found = dict({x.data_ptr(): (name, x) for name, x in found.items()}.values())  # what is tied, once
         if style in FLAT:
             FLAT[style]([x for name, x in found.items() if name in parameters], generator)
         elif style in SIGNED:
