@@ -21,7 +21,7 @@ SMALL = replace(
 )
 KILLED = {
     "kernel/tail_dropped": "incorrect_numerics",
-    "kernel/eps_dropped": "incorrect_numerics",
+    "kernel/eps_dropped": "non_finite|incorrect_numerics",
     "kernel/sum_in_bf16": "incorrect_numerics",
     "kernel/broadcast_lost": "incorrect_numerics",
     "module/result_buffer_kept": "aliased_output",
@@ -31,7 +31,7 @@ KILLED = {
     "meaning/weights_assumed": "incorrect_numerics",
     "meaning/input_clipped": "incorrect_numerics",
 }
-"""Layer and operator -> the status that its first mutant ends with."""
+"""Layer and operator -> the status that its first mutant ends with, or one of two: samples have no fixed order."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_a_planted_bug_is_found(
     benchmark: ModuleType, session: RefereeSession, mutants: dict[str, Mutant], name: str
 ) -> None:
     evaluation = benchmark.judge(session, mutants[name].source)
-    assert str(evaluation.status) == KILLED[name], evaluation.detail
+    assert str(evaluation.status) in KILLED[name].split("|"), evaluation.detail
 
 
 @pytest.mark.slow
