@@ -33,9 +33,9 @@ infinities are tried one by one, where they leave the reference finite; inputs a
 zeros, labels are among the largest scores; a mask is always asked for once; whole inputs are positive or far
 from zero; float64 tasks move by units of float64, and constant factors in half precision count; weights
 change while no call is fed, those with many names too, and series of calls that come one at a time also end
-anywhere. In version 11 inputs and parameters are also small as a whole, buffers have other signs, no label may
-count, rows of positions move, and values are special by their size and in long lists; float64 has a wider floor,
-and what float32 holds beside it is exact; an infinity of which the reference makes NaN is not tried; buffers are
-compared after long series, and weights of any number of names change; inputs that hold little, or come back in
-part, are renewed element by element.
+anywhere. In version 11 inputs and parameters are also small as a whole, buffers have other signs, no label
+may count, rows of positions move, and values are special by their size and in long lists; float64 has a wider
+floor, and what float32 holds beside it is exact; an infinity of which the reference makes NaN is not tried;
+buffers are compared after long series, and weights of any number of names change; inputs that hold little, or
+come back in part, are renewed element by element.
 """
