@@ -31,7 +31,7 @@ KILLED = {
     "meaning/weights_assumed": "incorrect_numerics",
     "meaning/input_clipped": "incorrect_numerics",
 }
-"""Layer and operator -> the status that its first mutant ends with, or one of two: samples come in any order."""
+"""Layer and operator -> the status that its first mutant ends with; which comes first may be open."""
 
 
 @pytest.fixture(scope="module")
