@@ -1,9 +1,9 @@
-"""Parameters that are zero as a whole, or like each other."""
+"""Parameters that are zero as a whole, or like each other, and buffers of other signs."""
 
 import pytest
 import torch
 
-from kernelwright.referee.host.flat_weights import FLAT, LARGER
+from kernelwright.referee.host.flat_weights import FLAT, LARGER, SIGNED, sign
 from kernelwright.referee.host.odd_rows import NEAR
 from kernelwright.referee.session.reference_process import FLAT_STYLES
 
@@ -38,4 +38,19 @@ def test_constant_parameters_are_drawn_anew_before_they_are_alike() -> None:
 
 
 def test_every_style_has_its_turn() -> None:
-    assert {style for styles in FLAT_STYLES.values() for style in styles} == set(FLAT)
+    assert {style for styles in FLAT_STYLES.values() for style in styles} == {*FLAT, *SIGNED}
+
+
+@pytest.mark.parametrize(("without", "stays"), [(None, ""), (0, "mean"), (1, "var"), (2, "")])
+def test_signs_of_buffers_change_but_for_those_of_one_name(without: int | None, stays: str) -> None:
+    buffers = {f"{part}.{name}": torch.ones(64) for part in ("a", "b") for name in ("mean", "var")}
+    sign(buffers, torch.Generator().manual_seed(5), without=without)
+    for name, x in buffers.items():
+        assert bool((x.abs() == 1).all())
+        assert bool((x < 0).any()) == (name.rpartition(".")[2] != stays)
+
+
+def test_a_buffer_of_one_element_surely_has_the_other_sign() -> None:
+    buffers = {"limit": torch.tensor(3.0)}
+    sign(buffers, torch.Generator().manual_seed(5), without=None)
+    assert float(buffers["limit"]) == -3.0

@@ -139,13 +139,13 @@ def weights_of(*slots: Any) -> SampleLayout:
     return replace(layout(has_weights=False), state=state, parameters=frozenset(state))
 
 
-def test_parameters_are_zero_in_one_sample_and_alike_where_two_have_one_form() -> None:
+def test_parameters_are_zero_or_small_in_one_sample_and_alike_where_two_have_one_form() -> None:
     square = {"dtype": "float32", "shape": [4, 4], "offset": 0}
     for other, flat in (
-        ({**square, "offset": 64}, ["zero", "alike"]),
-        (square, ["zero"]),  # tied
-        ({**square, "offset": 64, "shape": [4]}, ["zero"]),
-        ({**square, "offset": 64, "dtype": "int64"}, ["zero"]),
+        ({**square, "offset": 64}, ["zero", "small", "alike"]),
+        (square, ["zero", "small"]),  # tied
+        ({**square, "offset": 64, "shape": [4]}, ["zero", "small"]),
+        ({**square, "offset": 64, "dtype": "int64"}, ["zero", "small"]),
     ):
         planned = plan_samples(weights_of(square, other), n_timed=2, is_slow=False)
         assert [key.state for key in planned if key.state in FLAT_WEIGHTS] == flat

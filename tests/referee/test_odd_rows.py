@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -460,7 +461,9 @@ def test_labels_take_the_index_that_a_loss_ignores() -> None:
         (lambda x, at: x * ~torch.isin(at[1:], torch.tensor([3, 5]))[:, None], {1: [3, 5]}),
         (lambda x, at: x * (torch.tensor([3]) != at[1:])[:, None], {1: [3]}),
         (lambda x, at: x.where(x != -1.0, 0.0), {0: [-1.0]}),
-        (lambda x, at: x.where(x > 0.1, 0.0), {}),  # float32 does not hold it
+        (lambda x, at: x.where(x > 0.1, 0.0), {0: [float(np.float32(0.2))]}),  # float32 does not hold 0.1
+        (lambda x, at: x.where(x.abs() != 1.0, 0.0), {0: [-1.0, 1.0]}),
+        (lambda x, at: x.where(x.abs() < 2.0**99, 0.0), {0: [-(2.0**100), -(2.0**99), 2.0**99, 2.0**100]}),
     ],
 )
 def test_values_that_are_treated_apart_are_followed(reference: object, special: object) -> None:

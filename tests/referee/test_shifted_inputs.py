@@ -83,7 +83,7 @@ def test_reading_from_the_begin_of_the_line_is_found(pointwise: RefereeSession) 
 BESIDE = {
     "raises": ("raise ValueError('no')", Status.RUNTIME_ERROR),
     "another shape": ("return (torch.relu(x) * 2 + 1)[:1]", Status.INCORRECT_SHAPE),
-    "writes its input": ("y = torch.relu(x) * 2 + 1\nx.zero_()\nreturn y", Status.MUTATED_INPUT),
+    "writes its input": ("y = torch.relu(x) * 2 + 1\nx.fill_(7.0)\nreturn y", Status.MUTATED_INPUT),
     "writes beside its input": (
         "import ctypes\nctypes.memset(x.data_ptr() - 4, 0, 4)\n" + HONEST, Status.MUTATED_INPUT,
     ),
