@@ -1,6 +1,7 @@
 """Times candidate and baselines alternately with the parent's clock, and checks what timed calls return."""
 
 import contextlib
+import itertools
 import math
 import os
 import random
@@ -19,12 +20,12 @@ from kernelwright.referee.session.input_samples import InputSample, WeightState
 from kernelwright.referee.session.launcher import Child
 from kernelwright.referee.session.moved_weights import LiveMove, MovedWeights
 from kernelwright.referee.session.reference_process import ReferenceProcess
-from kernelwright.referee.session.shared_memory import TensorMemory
+from kernelwright.referee.session.shared_memory import TensorMemory, slot_nbytes
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.pinning import Pinning, Spell, spell_of, threads_to_pin
 from kernelwright.referee.timing.statistics import LOOKS, Samples, compare
-from kernelwright.referee.worker.layouts import arena_of
+from kernelwright.referee.worker.layouts import Slot, arena_of
 
 EAGER = "eager"
 """The reference as it is, the usual baseline."""
@@ -74,6 +75,9 @@ OTHER_MS = 30.0
 STATE_CALLS, STATE_S, STATE_NEAR = 40, 0.05, 1e-3
 """At the end, both sides make the same calls, at most this many and for this long, and their buffers may
 differ by this scaled distance."""
+LONG_STATE_S = 0.15
+"""They do so twice more for up to as many calls as a timed series has, as far as neither takes longer: in the
+first and in the second half of that range."""
 N_LOOKED, LOOK_MORE_BYTES = 3, 1 << 20
 """Outputs of a sample that are compared, chosen after its calls; one where outputs are larger than this."""
 N_ALONE = 5
@@ -131,6 +135,7 @@ class Measurement:
         names = self._rng.sample(list(worker.slots), len(worker.slots))
         self._place = {name: draws[i % len(draws)] for i, name in enumerate(names)}
         self._sets = self._reference.set_names
+        self._written = _light_buffers(self._reference, draws[0])
         self._other_keys = [key for key in self._reference.other_keys if key.state in self._reference.states]
         self._replayed_at = self._rng.randrange(MIN_ROUNDS)
         """Of the first rounds, the one with a further sample as replayed; the others have other inputs."""
@@ -443,8 +448,15 @@ class Measurement:
         return not side.callable and is_long and self._rng.random() < CUT_SHORT
 
     def _load_weights(self, side: _Side, *, has_changed: bool) -> None:
+        """Load the weights of this turn, or only the buffers that calls have changed.
+
+        So no buffer goes on for longer than a series, and ``_check_state`` compares after series as long.
+        """
+        process = self._reference if side.callable else self._contestant
         if has_changed:
-            (self._reference if side.callable else self._contestant).load_state(self._weights.state)
+            process.load_state(self._weights.state)
+        elif self._written:
+            process.load_state(self._weights.state, self._written)
 
     def _child(self, side: _Side) -> Child:
         return self._reference.child if side.callable else self._contestant.child
@@ -599,18 +611,31 @@ class Measurement:
                 raise Failure(status, f"the candidate wrote to {kind} {name} in a timed or replayed call")
 
     def _check_state(self) -> None:
-        """After a known number of calls, buffers must be as the reference's after the same calls."""
-        layout, changed = self._reference.layout, self._draws[0].changed
-        if not changed:
+        """After some calls, and after as many as a timed series may have, buffers must be the reference's."""
+        if not self._draws[0].changed:
             return
-        calls = self._rng.randint(2, STATE_CALLS)
-        calls = max(2, min(calls, math.ceil(STATE_S / max(self._all[0].per_call_s, 1e-7))))
-        order = [arena_of(name) for name in self._next_order()]
+        side = self._all[0]
+        most = max(2, min(STATE_CALLS, math.ceil(STATE_S / max(side.per_call_s, 1e-7))))
+        self._check_state_after(self._rng.randint(2, most))
+        longest = min(side.calls, int(LONG_STATE_S / max(self._reference.eager_ms / 1e3, side.per_call_s)))
+        if longest > STATE_CALLS:
+            self._check_state_after(self._rng.randint(2, longest // 2))
+            self._check_state_after(self._rng.randint(longest // 2, longest))
+
+    def _check_state_after(self, calls: int) -> None:
+        """Compare buffers after so many calls.
+
+        The last of them are on other inputs: what has settled on the first ones would not show whether it is
+        still updated.
+        """
+        *first, last = (arena_of(name) for name in self._next_order())
+        n_last = self._rng.randint(1, min(calls, STATE_CALLS) - 1)
+        order = [*itertools.islice(itertools.cycle(first), calls - n_last), *[last] * n_last]
         self._contestant.load_state(self._weights.state)
         self._reference.load_state(self._weights.state)
         self._contestant.time(order, calls)
         self._reference.make_calls(order, calls)
-        slots = {name: layout.state[name] for name in changed}
+        slots = {name: self._reference.layout.state[name] for name in self._draws[0].changed}
         ours, theirs = self._reference.fetch_state(slots), self._contestant.fetch_state(slots)
         for name, slot in slots.items():
             if distance_between(slot["dtype"], ours.slot_bytes(slot), theirs.slot_bytes(slot)) > STATE_NEAR:
@@ -635,6 +660,12 @@ class Measurement:
                 if now.differs_from(draw.inputs, slot):
                     detail = f"the candidate wrote to input tensor {i} in a timed call"
                     raise Failure(Status.MUTATED_INPUT, detail)
+
+
+def _light_buffers(reference: ReferenceProcess, draw: InputSample) -> dict[str, Slot]:
+    """Return the buffers that the reference's calls change, unless writing them takes long."""
+    slots = {name: reference.layout.state[name] for name in draw.changed}
+    return slots if sum(map(slot_nbytes, slots.values())) <= SWAP_ALL_BYTES else {}
 
 
 def events_problem(samples: Sequence[Clocks]) -> str | None:
