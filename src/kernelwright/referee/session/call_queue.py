@@ -48,8 +48,6 @@ BYTES = TIMES_AT + TOKENS * 16
 
 SURE_NS = 20_000
 """A call that begins so much later than something was written certainly sees it: clocks of cores differ."""
-WRITES = 32
-"""Most places that one change writes to: two, under each name of a parameter that a candidate has untied."""
 
 
 class _Write(ctypes.Structure):
@@ -60,7 +58,7 @@ class _Change(ctypes.Structure):
     _fields_ = (
         ("at", ctypes.c_uint32), ("lead", ctypes.c_uint32), ("rest", ctypes.c_uint32),
         ("writes", ctypes.c_uint32), ("unsure", ctypes.c_uint32), ("written_at", ctypes.c_int64),
-        ("write", _Write * WRITES),
+        ("write", ctypes.POINTER(_Write)),
     )  # fmt: skip
 
 
@@ -75,7 +73,7 @@ class Change:
     rest: int
     """Further ones are fed when so many of them are left, at most ``lead``."""
     writes: Sequence[tuple[Bytes, Bytes]]
-    """Where to, and what; at most ``WRITES``."""
+    """Where to, and what: under each name of a parameter that a candidate has untied."""
 
 
 class FeedEnd(IntEnum):
@@ -210,4 +208,5 @@ class CallQueue:
 def _made(change: Change) -> _Change:
     """Return a change as the loop takes it; the arrays must live as long."""
     writes = [_Write(address_of(to), address_of(source), source.size) for to, source in change.writes]
-    return _Change(change.at, change.lead, change.rest, len(writes), 0, 0, (_Write * WRITES)(*writes))
+    array = (_Write * len(writes))(*writes)  # the structure keeps it
+    return _Change(change.at, change.lead, change.rest, len(writes), 0, 0, array)

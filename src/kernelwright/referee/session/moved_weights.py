@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelwright.referee.session.call_queue import WRITES, Bytes
+from kernelwright.referee.session.call_queue import Bytes
 from kernelwright.referee.session.calls import Writes
 from kernelwright.referee.session.input_samples import ONE_ELEMENT, InputSample, WeightState
 from kernelwright.referee.session.live_weights import LiveWeights, view_of
@@ -89,15 +89,14 @@ class MovedWeights:
     def live(self, weights: LiveWeights, is_known: Callable[[int], bool]) -> LiveMove | None:
         """Return the change as writes into a process.
 
-        None where another tensor would change with it, where the process does not have the base, and where
-        there are more places than can be written to at once.
+        None where another tensor would change with it, and where the process does not have the base.
         """
         places = [weights.element(self.name, at) for at, _, _ in self.elements]
         pairs = [
             (to, one) for found, one in zip(places, self.elements, strict=True)
             for to in found if np.array_equal(to, one[1])
         ]  # fmt: skip
-        if not all(places) or len(pairs) < sum(map(len, places)) or len(pairs) > WRITES:
+        if not all(places) or len(pairs) < sum(map(len, places)):
             return None
         writes, back = [(to, new) for to, (_, _, new) in pairs], [(to, old) for to, (_, old, _) in pairs]
         return LiveMove(writes, back, is_known)

@@ -132,7 +132,7 @@ struct Change {
     u32 at, lead, rest, writes;
     u32 unsure;  // set: from this call on, up to number `at`, nobody knows whether a call saw the writing
     i64 written_at;  // set: time after the writing
-    Write write[32];
+    const Write* write;
 };
 
 // Write, or put it off where all calls that were fed have ended: there has been a pause, and whoever looks at what
