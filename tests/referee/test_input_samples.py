@@ -19,7 +19,7 @@ from kernelwright.referee.session.input_samples import (
     SampleLayout,
     plan_samples,
 )
-from kernelwright.referee.session.sample_maker import change_one
+from kernelwright.referee.session.sample_maker import N_STEPS, change_one
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory
 
 
@@ -90,6 +90,34 @@ def test_one_element_of_a_tensor_moves_far_and_no_other(dtype: str) -> None:
     (at,) = np.flatnonzero(old != new)
     assert np.isfinite(new[at]) and abs(new[at]) > 8 * np.abs(old).max()
     assert np.array_equal(before.bytes[:64], memory.bytes[:64])
+
+
+@pytest.mark.parametrize("trades", [False, True])
+@pytest.mark.parametrize("step", range(1, N_STEPS))
+def test_an_element_moves_less_with_every_step(step: int, trades: bool) -> None:
+    slot = {"dtype": "float64", "shape": [64], "offset": 0}
+    memory = SharedMemory(64 * 8)
+    memory.slot_bytes(slot)[:] = np.sort(np.random.default_rng(1).random(64)).view(np.uint8)
+    old = decode(memory.copy().slot_bytes(slot), "float64")
+    change_one(memory, slot, random.Random(1), trades=trades, step=step)
+    new = decode(memory.slot_bytes(slot), "float64")
+    assert int((old != new).sum()) == 1 + trades
+    assert np.isclose(old.sum(), new.sum(), atol=1e-12, rtol=0) is np.bool_(trades)
+    assert np.abs(new - old).max() <= [1, 1 / 8, 2.0**-10, 1 / 3][step]
+    if step == N_STEPS - 1:
+        assert (np.diff(new) > 0).all(), "what is sorted stays sorted"
+
+
+@pytest.mark.parametrize("dtype", CHANGEABLE)
+def test_an_element_of_any_type_moves_a_little(dtype: str) -> None:
+    slot = {"dtype": dtype, "shape": [3, 5], "offset": 0}
+    memory = SharedMemory(15 * ITEM_BYTES[dtype])
+    memory.bytes[:] = np.resize(np.array([0, 60], np.uint8), memory.size)
+    before = memory.copy()
+    change_one(memory, slot, random.Random(1), step=1)
+    old, new = decode(before.slot_bytes(slot), dtype), decode(memory.slot_bytes(slot), dtype)
+    (at,) = np.flatnonzero(old != new)
+    assert abs(new[at]) < 1.5 * abs(old[at])
 
 
 @pytest.mark.parametrize("dtype", CHANGEABLE)

@@ -46,8 +46,8 @@ class Maker:
 
     output_bytes = 64
 
-    def __init__(self, *, is_finite: bool = True, is_alone: bool = True) -> None:
-        self.is_finite, self.is_alone = is_finite, is_alone
+    def __init__(self, *, is_finite: bool = True, is_alone: bool = True, is_sorted: bool = False) -> None:
+        self.is_finite, self.is_alone, self.is_sorted = is_finite, is_alone, is_sorted
         self.seen: list[list[float]] = []
 
     def load_state(self, state: WeightState) -> None:
@@ -59,7 +59,10 @@ class Maker:
     def draw_on(self, draw: InputSample, state: WeightState) -> InputSample:
         if not self.is_finite:
             raise NonFinite
-        self.seen.append(state.memory.slot_bytes(SLOTS["weight"]).view(np.float32).tolist())
+        weight = state.memory.slot_bytes(SLOTS["weight"]).view(np.float32).tolist()
+        if self.is_sorted and weight != sorted(set(weight)):
+            raise NonFinite
+        self.seen.append(weight)
         return sample(state)
 
 
@@ -126,6 +129,16 @@ def test_what_is_large_already_does_not_grow(style: str, most: float) -> None:
         moves(maker).prepare([sample(state)], 1.0)
         seen += [max(map(abs, maker.seen[0]))]
     assert max(seen) == most
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 1.0])
+def test_knots_that_must_stay_sorted_change_too(limit_s: float) -> None:
+    for _ in range(20):
+        maker = Maker(is_sorted=True)
+        some, draw = moves(maker), sample(base())
+        for _ in range(4):
+            some.prepare([draw], limit_s)
+        assert some.pick([draw]) is not None and maker.seen[0] != list(range(8))
 
 
 def test_it_holds_for_one_weight_sample_only() -> None:

@@ -14,6 +14,7 @@ from kernelwright.core.evaluation import STATUS_CHECK, Check, NumericalError, St
 from kernelwright.referee.checks.tolerance import Array, Distance, ExpectedOutput
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import (
+    ALONE,
     CONSTRUCTED,
     FLAT_FAMILIES,
     FLAT_WEIGHTS,
@@ -228,7 +229,7 @@ class Verification:
             return Check.NONFINITE
         if draw.key.family in (*ODD_FAMILIES, *FLAT_FAMILIES, ON_GRID):
             return Check.FAMILIES
-        if draw.key.state in FLAT_WEIGHTS:
+        if draw.key.state in (*FLAT_WEIGHTS, *ALONE):
             return Check.WEIGHTS
         if distance.reference_error < distance.error < NEARLY:
             return Check.PRECISION

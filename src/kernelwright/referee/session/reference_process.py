@@ -48,7 +48,7 @@ from kernelwright.referee.session.input_samples import (
     plan_samples,
 )
 from kernelwright.referee.session.launcher import Launcher
-from kernelwright.referee.session.sample_maker import ANOTHER, DrawMaker, NonFinite, Unchanged
+from kernelwright.referee.session.sample_maker import ANOTHER, N_STEPS, DrawMaker, NonFinite, Unchanged
 from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, TensorMemory
 from kernelwright.referee.session.weight_moves import WeightMoves
 from kernelwright.referee.settings import RefereeSettings
@@ -120,6 +120,8 @@ class ReferenceProcess:
         self._replay_bytes = int(REPLAY_SHARE * admission.available_bytes())
         self._seeds: dict[tuple[SampleKey, int], int] = {}
         self._keepings: dict[SampleKey, int] = {}
+        self._alone_seeds: dict[str, int] = {}
+        """Name of weights of which one element is another -> seed of the choice of the element."""
         self._styles: list[str] = []
         """Styles of changed weights on which the reference is finite."""
         self._fresh_keys: list[SampleKey] = []
@@ -172,14 +174,20 @@ class ReferenceProcess:
         return draw
 
     def _make(self, key: SampleKey, *, is_kept: bool) -> InputSample | None:
-        """Make a sample; where the reference is not finite on it, one that keeps more of what is drawn."""
+        """Make a sample; where the reference is not finite on it, one that keeps more of what is drawn.
+
+        Where one element of the weights has moved, it moves less.
+        """
         began = time.perf_counter()
+        is_alone = key.state in ALONE
         reason = ""  # not the error itself: its traceback would keep this frame, and all memory with it
-        for at in range(self._keepings.get(key, 0), N_KEEPINGS):
-            seed = self._seeds.setdefault((key, at), new_seed())
+        for at in range(self._keepings.get(key, 0), N_STEPS if is_alone else N_KEEPINGS):
+            if is_alone and at:
+                self.states[key.state] = self._changed_weights(key.state, ONE_ELEMENT, at)
+            seed, keeping = self._seeds.setdefault((key, at), new_seed()), 0 if is_alone else at
             try:
                 draw = self._maker.make_draw(
-                    key, self.states[key.state], seed, keeping=at, spare=None if is_kept else 0
+                    key, self.states[key.state], seed, keeping=keeping, spare=None if is_kept else 0
                 )
             except Unchanged:
                 break
@@ -187,10 +195,10 @@ class ReferenceProcess:
                 reason = reason or str(error)
                 if key in self.timed_keys:
                     raise TaskError(f"{self._host.where}: on some of its own inputs {error}") from error
-                if not self.layout.has_float_inputs:
+                if not self.layout.has_float_inputs and not is_alone:
                     break
             else:
-                self._keepings[key] = at
+                self._keepings[key] = keeping
                 self._making_s.append(time.perf_counter() - began)
                 return draw
         self.skipped[key.label] = reason
@@ -279,10 +287,13 @@ class ReferenceProcess:
         if self._is_timed_only and not is_alike:  # there are other such processes
             names = [secrets.choice(names)]
         for name in names[: min(most, 1 if self._is_slow else 2)]:
-            styles = (*STYLES, CONSTRUCTED) if name == ANOTHER and is_alike else (CONSTRUCTED,)
-            for style in styles:
+            seed, styles = new_seed(), (*STYLES, CONSTRUCTED) if is_alike else (CONSTRUCTED,)
+            tries = [(style, 0) for style in styles]
+            if name == ONE_ELEMENT:
+                tries = [(CONSTRUCTED, step) for step in range(N_STEPS)]
+            for style, step in tries:
                 is_made = (name, style) == (ANOTHER, CONSTRUCTED)
-                state = again if is_made else self._maker.make_other(name, style, base, new_seed())
+                state = again if is_made else self._maker.make_other(name, style, base, seed, step)
                 try:
                     self._companions |= {
                         (sample.key, name): self._maker.draw_on(sample, state) for sample in kept if sample
@@ -615,10 +626,15 @@ class ReferenceProcess:
                     label = SampleKey(family, 0, name).label
                     self.skipped[label] = "the reference gives NaN or infinity with changed weights"
 
-    def _changed_weights(self, name: str, style: str) -> WeightState:
-        """Make weights of a name anew: the constructed ones with changes, or others."""
+    def _changed_weights(self, name: str, style: str, step: int = 0) -> WeightState:
+        """Make weights of a name anew: the constructed ones with changes, or others.
+
+        Where one element moves, a ``step`` after the first moves the same one.
+        """
         if name in ALONE:
-            base = self.states[CONSTRUCTED]
-            return self._maker.change_one(name, base, random.Random(), trades=name in TRADED)
+            if not step:
+                self._alone_seeds[name] = new_seed()
+            rng, base = random.Random(self._alone_seeds[name]), self.states[CONSTRUCTED]
+            return self._maker.change_one(name, base, rng, trades=name in TRADED, step=step)
         seed = self._weights_seed if name in (TOUCHED, ODD_WEIGHTS) else new_seed()
         return self._maker.make_state(name, style, seed)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +75,11 @@ TRADES, N_PARTNERS = 0.5, 16
 """Share of the changes during timing in which two elements trade places; of so many, two that differ much."""
 CHANGED_BY = 16.0
 """One element becomes this many times the largest of its tensor, so that outputs show whether it was read."""
+SHARES, NEAREST = (2.0**-3, 2.0**-10), 1 / 3
+"""Where the reference is not finite then, an element moves by these shares of its size, or of its distance
+from the nearest other value: knots stay sorted, and a matrix positive definite."""
+N_STEPS = 1 + len(SHARES) + 1
+"""How far an element moves: 0 is far, the last step the smallest."""
 
 
 class NonFinite(Exception):
@@ -130,28 +135,33 @@ class DrawMaker:
         self._host.forget(arena)
         return WeightState(name, style, memory)
 
-    def make_other(self, name: str, style: str, state: WeightState, seed: int) -> WeightState:
+    def make_other(self, name: str, style: str, state: WeightState, seed: int, step: int = 0) -> WeightState:
         """Return weights to take turns with ``state``.
 
-        ``name``: ``ANOTHER`` construction, changed by a style, or ``ONE_ELEMENT`` new.
+        ``name``: ``ANOTHER`` construction, changed by a style, or ``ONE_ELEMENT`` new, by a step.
         """
         if name == ANOTHER:
             return self.make_state(name, style, seed)
         rng = random.Random(seed)
-        return self.change_one(name, state, rng, trades=rng.random() < TRADES)
+        return self.change_one(name, state, rng, trades=rng.random() < TRADES, step=step)
 
-    def change_one(self, name: str, state: WeightState, rng: random.Random, *, trades: bool) -> WeightState:
+    def change_one(
+        self, name: str, state: WeightState, rng: random.Random, *, trades: bool, step: int = 0
+    ) -> WeightState:
         """Return weights of which one element of one tensor, or with ``trades`` two, are others."""
         memory = state.memory.copy()
         if slots := self._layout.changeable:
-            change_one(memory, rng.choice(slots), rng, trades=trades)
+            change_one(memory, rng.choice(slots), rng, trades=trades, step=step)
         return WeightState(name, ONE_ELEMENT, memory)
 
     def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
         """Return the sample with the same inputs on other weights; raises NonFinite."""
         key = replace(sample.key, state=state.name)
-        with self._called_on(sample.inputs.bytes, state) as place:
-            return self._with_oracle(key, state, sample.inputs, place.name, defaultdict(dict))
+        try:
+            with self._called_on(sample.inputs.bytes, state) as place:
+                return self._with_oracle(key, state, sample.inputs, place.name, defaultdict(dict))
+        except TaskError as error:
+            raise NonFinite("the reference refuses it") from error
 
     def load_state(self, state: WeightState, slots: Mapping[str, Slot] | None = None) -> None:
         """Load a weight sample into the reference."""
@@ -546,24 +556,52 @@ def _differ(ours: Bytes, others: Sequence[Bytes], dtype: str) -> Flags:
     return found
 
 
-def change_one(memory: TensorMemory, slot: Slot, rng: random.Random, *, trades: bool = False) -> None:
+def change_one(
+    memory: TensorMemory, slot: Slot, rng: random.Random, *, trades: bool = False, step: int = 0
+) -> None:
     """Replace one element of a tensor by a large one, or let two trade places where they differ.
 
-    Where two trade places, the sum, the largest value and the histogram stay as they were.
+    Where two trade places, the sum, the largest value and the histogram stay as they were. With a ``step``
+    they move a little instead.
     """
     raw, dtype = memory.slot_bytes(slot), slot["dtype"]
     values = decode(raw, dtype)
     words = raw.reshape(-1, ITEM_BYTES[dtype])
     one, *others = (rng.randrange(values.size) for _ in range(N_PARTNERS))
     other = max(others, key=lambda at: abs(complex(values[at]) - complex(values[one])))
-    if trades and values[other] != values[one]:
+    trades = trades and values[other] != values[one]
+    if step:
+        chosen = [one, other] if trades else [one]
+        for at, value in zip(chosen, moved_little(values[chosen], values, step), strict=True):
+            words[at] = encoded(value, dtype)
+        return
+    if trades:
         words[[one, other]] = words[[other, one]]
         return
     at, largest = rng.randrange(values.size), float(np.abs(values).max()) or 1.0
     words[at] = encoded(CHANGED_BY * largest, dtype)
 
 
-def encoded(value: float, dtype: str) -> Bytes:
+def moved_little(values: Iterable[Any], among: npt.NDArray[Any], step: int) -> list[Any]:
+    """Return one or two elements a little beside: the first larger, the second smaller by as much.
+
+    ``among``: the elements of their tensor, or some of them.
+    """
+
+    def least(value: Any) -> float:
+        if step <= len(SHARES):
+            return SHARES[step - 1] * float(abs(value) or np.abs(among).max())
+        with np.errstate(invalid="ignore"):
+            gaps = np.abs(among - value)
+        return NEAREST * float(gaps[gaps > 0].min(initial=np.inf))
+
+    values = list(values)
+    by = min(map(least, values))
+    by = by if np.isfinite(by) else 0.0
+    return [value + by * sign for value, sign in zip(values, (1, -1), strict=False)]
+
+
+def encoded(value: Any, dtype: str) -> Bytes:
     """Return the bytes of a number."""
     if dtype == "bfloat16":  # the upper half of a float32
         return np.array([value], np.float32).view(np.uint8)[2:].copy()

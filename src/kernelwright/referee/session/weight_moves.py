@@ -3,6 +3,7 @@
 import math
 import random
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -15,10 +16,12 @@ from kernelwright.referee.session.moved_weights import Element, MovedWeights
 from kernelwright.referee.session.sample_maker import (
     CHANGED_BY,
     N_PARTNERS,
+    N_STEPS,
     TRADES,
     DrawMaker,
     NonFinite,
     encoded,
+    moved_little,
 )
 from kernelwright.referee.worker.layouts import Slot
 
@@ -39,6 +42,8 @@ class WeightMoves:
         self._rng = random.Random()
         self._made: dict[tuple[str, str], MovedWeights] = {}
         """By the names of base and parameter."""
+        self._steps: defaultdict[tuple[str, str], int] = defaultdict(int)
+        """How far an element moves there, as far as is known; see ``sample_maker.N_STEPS``."""
         self._useless: set[tuple[str, str]] = set()
         """Those after which the reference is not finite, or which an untied tensor shares."""
         self._is_hard = layout.state_bytes > HEAVY_BYTES or eager_ms > SLOW_MS
@@ -57,16 +62,14 @@ class WeightMoves:
         is_wanted = limit_s > 0 or not (self._is_hard or self.pick(draws))
         if not is_wanted or not self._room or not names:
             return 0.0
-        key = base.name, self._name(names)
-        if key not in self._made:
-            slot = self._layout.state[key[1]]
-            self._made[key] = MovedWeights(base, key[1], slot, tuple(self._elements(base, slot)))
-        moved = self._made[key]
-        missing = [draw for draw in draws if moved.after(draw) is None]
+        name = self._name(names)
+        moved = self._made.get((base.name, name))
+        missing = [draw for draw in draws if moved is None or moved.after(draw) is None]
         if not missing:
             return 0.0
+        end = begin + limit_s
         for draw in self._rng.sample(missing, len(missing)):
-            if not self._room or not self._add(moved, draw) or time.perf_counter() - begin > limit_s:
+            if not self._room or not self._add(base, name, draw, end) or time.perf_counter() > end:
                 break
         return time.perf_counter() - begin
 
@@ -91,36 +94,58 @@ class WeightMoves:
             and (base.name, name) not in self._useless
         ]  # fmt: skip
 
-    def _add(self, moved: MovedWeights, draw: InputSample) -> bool:
-        """Have reference and oracle run on a sample after the change; False where that says nothing."""
-        self._maker.load_state(moved.base)
-        if not all(self._maker.element(moved.name, at) for at, _, _ in moved.elements):
-            self._useless.add((moved.base.name, moved.name))
-            return False
-        try:
-            with moved.applied() as state:
-                moved.samples[id(draw.inputs)] = self._maker.draw_on(draw, state)
-        except NonFinite:
-            self._useless.add((moved.base.name, moved.name))
-            moved.samples.clear()
-            return False
-        self._room -= 1
-        return True
+    def _add(self, base: WeightState, name: str, draw: InputSample, end: float) -> bool:
+        """Have reference and oracle run on a sample after the change; False where that says nothing.
 
-    def _elements(self, base: WeightState, slot: Slot) -> Iterator[Element]:
-        """Choose one element that becomes a large one, or two that trade places where they differ."""
-        view = view_of(base.memory, slot)
+        Where the reference is not finite then, a smaller change is tried until ``end``, or the next time.
+        """
+        key = base.name, name
+        self._maker.load_state(base)
+        while self._steps[key] < N_STEPS:
+            moved = self._made.get(key) or self._moved(base, name)
+            if not all(self._maker.element(name, at) for at, _, _ in moved.elements):
+                break
+            try:
+                with moved.applied() as state:
+                    moved.samples[id(draw.inputs)] = self._maker.draw_on(draw, state)
+            except NonFinite:
+                self._made.pop(key, None)
+                self._steps[key] += 1
+                if time.perf_counter() > end and self._steps[key] < N_STEPS:
+                    return False
+                continue
+            self._made[key] = moved
+            self._room -= 1
+            return True
+        self._useless.add(key)
+        return False
+
+    def _moved(self, base: WeightState, name: str) -> MovedWeights:
+        slot, step = self._layout.state[name], self._steps[base.name, name]
+        return MovedWeights(base, name, slot, tuple(self._elements(base, slot, step)))
+
+    def _elements(self, base: WeightState, slot: Slot, step: int) -> Iterator[Element]:
+        """Choose one element that becomes a large one, or two that trade places where they differ.
+
+        They move a little where the reference takes no more.
+        """
+        view, dtype = view_of(base.memory, slot), slot["dtype"]
         at, *others = (tuple(map(self._rng.randrange, view.shape)) for _ in range(N_PARTNERS))
-        values = {index: complex(decode(_bytes(view[index]), slot["dtype"])[0]) for index in (at, *others)}
-        other = max(others, key=lambda index: abs(values[index] - values[at]))
-        if self._rng.random() < TRADES and values[other] != values[at]:
+        values = {index: decode(_bytes(view[index]), dtype)[0] for index in (at, *others)}
+        other = max(others, key=lambda index: abs(complex(values[index]) - complex(values[at])))
+        trades = self._rng.random() < TRADES and values[other] != values[at]
+        some = decode(base.memory.slot_bytes(slot)[:LOOKED_BYTES], dtype)
+        if step:
+            chosen = (at, other) if trades else (at,)
+            moved = moved_little((values[index] for index in chosen), some, step)
+            for index, value in zip(chosen, moved, strict=True):
+                yield index, _bytes(view[index]), encoded(value, dtype)
+        elif trades:
             yield at, _bytes(view[at]), _bytes(view[other])
             yield other, _bytes(view[other]), _bytes(view[at])
-            return
-        raw = base.memory.slot_bytes(slot)[:LOOKED_BYTES]
-        largest = float(np.abs(decode(raw, slot["dtype"])).max()) or 1.0
-        by = 1.0 if base.style == ONE_ELEMENT else CHANGED_BY  # there is a large one already
-        yield at, _bytes(view[at]), encoded(by * largest, slot["dtype"])
+        else:
+            by = 1.0 if base.style == ONE_ELEMENT else CHANGED_BY  # there is a large one already
+            yield at, _bytes(view[at]), encoded(by * (float(np.abs(some).max()) or 1.0), dtype)
 
 
 def _bytes(word: np.generic) -> Bytes:
