@@ -22,6 +22,7 @@ from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.session.sample_maker import NonFinite
 from kernelwright.referee.session.shared_memory import SharedMemory
 from kernelwright.referee.session.weight_moves import WeightMoves
+from kernelwright.referee.timing import measure
 from kernelwright.referee.worker.layouts import Slot
 
 SLOTS = {
@@ -129,6 +130,15 @@ def test_what_is_large_already_does_not_grow(style: str, most: float) -> None:
         moves(maker).prepare([sample(state)], 1.0)
         seen += [max(map(abs, maker.seen[0]))]
     assert max(seen) == most
+
+
+def test_a_change_that_no_call_has_met_is_new_each_time_and_not_kept() -> None:
+    some, draw = moves(maker := Maker()), sample(base())
+    found = [some.unmet(draw) for _ in range(20)]
+    assert all(one is not None and one.after(draw) is not None for one in found)
+    assert len(set(map(tuple, maker.seen))) > 10 and some.pick([draw]) is None
+    assert moves(Maker(), is_frozen=True).unmet(draw) is None
+    assert moves(Maker(is_finite=False)).unmet(draw) is None
 
 
 @pytest.mark.parametrize("limit_s", [0.0, 1.0])
@@ -274,3 +284,24 @@ def test_what_is_kept_until_a_pause_is_found(mixing: RefereeSession) -> None:
     kept = CORPUS.joinpath("cheats", "21_folds_after_pauses.py").read_text("utf-8")
     found = (mixing.evaluate(Candidate(source=kept)) for _ in range(8))
     assert any(one.check is Check.WEIGHTS and one.status is Status.REJECTED for one in found)
+
+
+def test_weights_before_a_sample_of_one_call_do_not_come_back(
+    referee: Referee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[list[tuple[int, bytes]]] = []
+    call = CandidateProcess.time
+
+    def time(
+        self: CandidateProcess, order: list[str], calls: int, *, move: LiveMove | None = None, **named: Any
+    ) -> Made:
+        if move and calls == 1:
+            written.append([(to.ctypes.data, value.tobytes()) for to, value in move.writes])
+        return call(self, order, calls, move=move, **named)
+
+    monkeypatch.setattr(CandidateProcess, "time", time)
+    monkeypatch.setattr(measure, "MAX_CALLS", 1)
+    source = CORPUS.joinpath("tasks", "mixing.py").read_text("utf-8")
+    with referee.open(Task(name="mixing", source=source)) as session:
+        assert session.evaluate(Candidate(source=source.replace("class Model", "class ModelNew"))).is_verified
+    assert len(written) >= 2 and all(one not in written[:at] for at, one in enumerate(written))

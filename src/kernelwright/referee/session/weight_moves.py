@@ -48,6 +48,7 @@ class WeightMoves:
         """Those after which the reference is not finite, or which an untied tensor shares."""
         self._is_hard = layout.state_bytes > HEAVY_BYTES or eager_ms > SLOW_MS
         fitting = MOST_BYTES // max(3 * maker.output_bytes, 1)
+        self._is_frozen = is_frozen
         self._room = 0 if is_frozen else max(3, min(MOST_SAMPLES, fitting))
         """How many samples more may be made."""
 
@@ -94,31 +95,49 @@ class WeightMoves:
             and (base.name, name) not in self._useless
         ]  # fmt: skip
 
+    def unmet(self, draw: InputSample) -> MovedWeights | None:
+        """Return a change that no call has met, and what a call on this sample returns after it.
+
+        It is not kept. None where there is none; the reference has other weights afterwards.
+        """
+        names = [] if self._is_frozen else self._movable(draw.state, draw.changed)
+        return self._known(draw.state, self._name(names), draw, math.inf) if names else None
+
     def _add(self, base: WeightState, name: str, draw: InputSample, end: float) -> bool:
-        """Have reference and oracle run on a sample after the change; False where that says nothing.
+        """Have one more sample after a change of this parameter; False where there is none."""
+        key = base.name, name
+        moved = self._known(base, name, draw, end, self._made.pop(key, None))
+        if moved is None:
+            return False
+        self._made[key] = moved
+        self._room -= 1
+        return True
+
+    def _known(
+        self, base: WeightState, name: str, draw: InputSample, end: float, moved: MovedWeights | None = None
+    ) -> MovedWeights | None:
+        """Have reference and oracle run on a sample after a change; None where that says nothing.
 
         Where the reference is not finite then, a smaller change is tried until ``end``, or the next time.
         """
         key = base.name, name
         self._maker.load_state(base)
         while self._steps[key] < N_STEPS:
-            moved = self._made.get(key) or self._moved(base, name)
+            moved = moved or self._moved(base, name)
             if not all(self._maker.element(name, at) for at, _, _ in moved.elements):
                 break
             try:
                 with moved.applied() as state:
                     moved.samples[id(draw.inputs)] = self._maker.draw_on(draw, state)
             except NonFinite:
-                self._made.pop(key, None)
+                moved = None
                 self._steps[key] += 1
                 if time.perf_counter() > end and self._steps[key] < N_STEPS:
-                    return False
+                    return None
                 continue
-            self._made[key] = moved
-            self._room -= 1
-            return True
+            return moved
         self._useless.add(key)
-        return False
+        return None
 
     def _moved(self, base: WeightState, name: str) -> MovedWeights:
         slot, step = self._layout.state[name], self._steps[base.name, name]

@@ -148,6 +148,8 @@ class Measurement:
         self._round_trip_s = 0.0
         self._asking_s: list[float] = []
         self._all: list[_Side] = []
+        self._unmet: MovedWeights | None = None
+        """How weights change before a sample of one call; no call has met it."""
         self._moves_s = max(MOVES_S, MOVES_CALLS * self._reference.eager_ms / 1e3)
         """Seconds left to find out what calls return when weights change in the middle of a series."""
         self.factor = 1.0
@@ -346,7 +348,7 @@ class Measurement:
                 self._take_uncounted(kinds[self._rng.random() < 1 / 2])
             begin += time.perf_counter() - uncounted_at
             has_changed = (has_light_weights or n % 3 == 2) and self._choose_weights()
-            begin += self._prepare_move()
+            begin += self._prepare_move(n)
             self._order = self._next_order()
             for side in self._rng.sample(sides, len(sides)):
                 with self._turn_of(side):
@@ -423,7 +425,10 @@ class Measurement:
         # after these calls: what a side makes anew for other weights belongs to its sample
         self._load_weights(side, has_changed=has_changed)
         is_early = not side.callable and n == self._early_round
-        side.samples_s.append(self._batch(side, side.calls, is_checked=is_checked, is_early=is_early))
+        unmet = None if side.callable or is_early else self._unmet
+        side.samples_s.append(
+            self._batch(side, side.calls, is_checked=is_checked, is_early=is_early, unmet=unmet)
+        )
 
     def _wake(self, side: _Side) -> None:
         """Make calls that do not count: they wake up threads and warm caches after the other side's turn."""
@@ -489,17 +494,34 @@ class Measurement:
         self._place = {name: self._weights.draw(draw) for name, draw in self._place.items()}
         return True
 
-    def _prepare_move(self) -> float:
-        """Prepare a change of weights in the middle of series; return the seconds that it took."""
+    def _prepare_move(self, n: int) -> float:
+        """Prepare a change of weights in the middle of series; return the seconds that it took.
+
+        Where a sample is one call, it begins with the change. Those of a session are few, and what was
+        computed from them may be kept, so this one is new.
+        """
         draws = list({id(draw): draw for draw in self._place.values()}.values())
+        self._unmet = None
+        if self._all[0].calls < MOVABLE_CALLS:
+            begin = time.perf_counter()
+            if n != self._early_round:
+                self._unmet = self._reference.moves.unmet(self._rng.choice(draws))
+                self._reference.load_state(self._weights.state)
+            return time.perf_counter() - begin
         spent_s = self._reference.moves.prepare(draws, self._moves_s)
         if spent_s:
             self._moves_s -= spent_s
             self._reference.load_state(self._weights.state)
         return spent_s
 
-    def _batch(self, side: _Side, calls: int, *, is_checked: bool = False, is_early: bool = False) -> float:
-        """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included."""
+    def _batch(
+        self, side: _Side, calls: int, *, is_checked: bool = False, is_early: bool = False,
+        unmet: MovedWeights | None = None,
+    ) -> float:  # fmt: skip
+        """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included.
+
+        ``unmet``: how weights change meanwhile; None: as in other series.
+        """
         order = self._rng.sample(self._order, len(self._order))
         per_call_s = side.per_call_s or 1.0
         if side.callable:
@@ -508,8 +530,8 @@ class Measurement:
             return made.seconds
         worker = self._contestant
         n_looked = self._n_looked if is_checked else 0
-        may_move = n_looked and (calls >= MOVABLE_CALLS or not is_early)
-        moved, move = self._next_move(order, calls) if may_move else (None, None)
+        may_move = unmet or (n_looked and (calls >= MOVABLE_CALLS or not is_early))
+        moved, move = self._next_move(order, calls, unmet) if may_move else (None, None)
         made = worker.time(
             order, calls, per_call_s=per_call_s, n_looked=n_looked, is_early=is_early, move=move
         )
@@ -526,16 +548,19 @@ class Measurement:
                 self._check_timed(draw, results)
         return made.seconds
 
-    def _next_move(self, order: list[str], calls: int) -> tuple[MovedWeights | None, LiveMove | None]:
+    def _next_move(
+        self, order: list[str], calls: int, moved: MovedWeights | None
+    ) -> tuple[MovedWeights | None, LiveMove | None]:
         """Choose how weights change in the middle of a series on these sets: both, or neither.
 
-        Turns the order until it is known what the last call returns.
+        Turns the order until it is known what the last call returns. ``moved``: the change, if it is chosen.
         """
 
         def is_known(position: int) -> bool:
             return moved is not None and moved.after(self._draw_at(order, position)) is not None
 
-        moved = self._reference.moves.pick([self._draw_at(order, at) for at in range(len(order))])
+        if moved is None:
+            moved = self._reference.moves.pick([self._draw_at(order, at) for at in range(len(order))])
         move = self._contestant.live(moved, is_known) if moved else None
         while move and not is_known(calls - 1):
             order.append(order.pop(0))
