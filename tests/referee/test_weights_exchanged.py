@@ -121,6 +121,29 @@ def test_the_stride_of_an_axis_of_one_element_may_be_anything(referee: Referee) 
         assert judge(session, "return x * self.row", init=odd).is_verified
 
 
+PARTS = """
+flat = torch.randn(4160) * 0.1
+self.flat = nn.Parameter(flat)
+self.weight, self.bias = nn.Parameter(flat[:4096].view(64, 64)), nn.Parameter(flat[4096:])
+"""
+WHOLE = "return torch.tanh(x @ self.weight + self.bias) * self.flat.norm()"
+
+
+def test_parameters_that_are_parts_of_another_one_have_its_values(referee: Referee) -> None:
+    init = "\n".join(f"        {line}" for line in PARTS.strip().splitlines())
+    source = "\n".join(
+        [HEAD, "N, K = 16, 64", "class Model(nn.Module):", "    def __init__(self):",
+         "        super().__init__()", init, "    def forward(self, x):", f"        {WHOLE}", TAIL]
+    )  # fmt: skip
+    with referee.open(Task(name="parts", source=source)) as session:
+        assert judge(session, WHOLE, init=PARTS).is_verified
+        reference, slots = session._references[0], session._references[0].layout.state
+        for state in (*reference.states.values(), *reference.other_weights()):
+            reference.load_state(state)
+            held = reference.fetch_state(slots)
+            assert not any(held.differs_from(state.memory, slot) for slot in slots.values()), state.name
+
+
 def test_weights_change_after_the_calls_that_do_not_count(
     linear: RefereeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 The process does nothing for it. Parameters change under a module that cannot tell when.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from kernelwright.referee.session.call_records import Range
 from kernelwright.referee.session.input_samples import SampleLayout, WeightState
-from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, TensorMemory
+from kernelwright.referee.session.shared_memory import ITEM_BYTES, SharedMemory, TensorMemory, slot_nbytes
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
 
@@ -86,6 +87,14 @@ class LiveWeights:
                 return []
             found.setdefault(one.ctypes.data, one.reshape(1).view(np.uint8))
         return list(found.values())
+
+    @property
+    def has_shared(self) -> bool:
+        """Whether tensors that are not tied may share memory, as parts of one flat parameter do."""
+        found = (name for name, slot in self._layout.items() if 0 not in slot["shape"])
+        once = {self._layout[name]["offset"]: self._own[name] for name in found}
+        spans = sorted((slot["offset"], slot["offset"] + slot_nbytes(slot)) for slot in once.values())
+        return any(end > begin for (_, end), (begin, _) in itertools.pairwise(spans))
 
     def _ready(self) -> None:
         if not self._is_mapped:

@@ -133,7 +133,14 @@ class DrawMaker:
         self._host.call("draw_state", {arena: memory}, seed=seed, change=new_seed(), style=style,
                         slots=self._layout.state, arena=arena)  # fmt: skip
         self._host.forget(arena)
-        return WeightState(name, style, memory)
+        return self._as_held(WeightState(name, style, memory))
+
+    def _as_held(self, state: WeightState) -> WeightState:
+        """Return weights that a module can hold: where tensors share memory, the last one written counts."""
+        if self._weights.has_shared:
+            self.load_state(state)
+            self._weights.read(self._layout.state, state.memory)
+        return state
 
     def make_other(self, name: str, style: str, state: WeightState, seed: int, step: int = 0) -> WeightState:
         """Return weights to take turns with ``state``.
@@ -152,7 +159,7 @@ class DrawMaker:
         memory = state.memory.copy()
         if slots := self._layout.changeable:
             change_one(memory, rng.choice(slots), rng, trades=trades, step=step)
-        return WeightState(name, ONE_ELEMENT, memory)
+        return self._as_held(WeightState(name, ONE_ELEMENT, memory))
 
     def draw_on(self, sample: InputSample, state: WeightState) -> InputSample:
         """Return the sample with the same inputs on other weights; raises NonFinite."""
