@@ -42,6 +42,7 @@ from kernelwright.referee.host.redrawn import (
     redraw_integers,
     redraw_mask,
 )
+from kernelwright.referee.host.renewing import Way
 from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.worker.tensors import compact
 
@@ -720,13 +721,13 @@ def test_positions_are_shifted_and_shuffled_where_the_reference_takes_them() -> 
 
 def test_inputs_that_are_always_drawn_alike_are_renewed_and_no_others() -> None:
     times, at, zeros = torch.linspace(0, 1, 8), torch.arange(8), torch.zeros(8)
-    values = [torch.randn(8), times, at, zeros, torch.ones(8).bool()]
+    values = [torch.randn(32, 8), times, at, zeros, torch.ones(8).bool()]
 
     def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         return x + sum(one.float() for one in others)
 
-    accepted = ask(call, *values, drawn_again=[torch.randn(8), *values[1:]])
-    assert accepted.steady == {1, 2, 3}
+    accepted = ask(call, *values, drawn_again=[torch.randn(32, 8), *values[1:]])
+    assert accepted.renewed.keys() == {1, 2, 3}
     new = [value.clone() for value in values]
     change_sample(new, "renewed", 0, Keeping.NOTHING, generator(), accepted)
     assert [torch.equal(one, other) for one, other in zip(new, values, strict=True)] == [
@@ -735,29 +736,30 @@ def test_inputs_that_are_always_drawn_alike_are_renewed_and_no_others() -> None:
     assert bool((new[1].diff() > 0).all()) and float(new[1].max()) <= 1.0
     assert bool((new[2].diff() == 1).all())
     refused = ask(lambda x, t: (x + t).where(t[-1:] == 1, torch.nan), *values[:2], drawn_again=values[:2])
-    assert refused.steady == {0} and "renewed input 1" in ", ".join(refused.skipped)
+    assert refused.renewed.keys() == {0} and "renewed input 1" in ", ".join(refused.skipped)
 
 
 @pytest.mark.parametrize("length", [8, 12])
 def test_positions_that_cannot_be_shifted_trade_places_and_hold_no_other_input_back(length: int) -> None:
-    x, t, at, table = torch.randn(8), torch.linspace(0, 1, 8), torch.arange(8), torch.randn(length)
-    drawn_again = [torch.randn(8), t, at]
+    x, t, at, table = torch.randn(32, 8), torch.linspace(0, 1, 8), torch.arange(8), torch.randn(length)
+    drawn_again = [torch.randn(32, 8), t, at]
     accepted = ask(lambda x, t, at: x + (t.sin() * table[:8])[at], x, t, at, drawn_again=drawn_again)
-    assert (accepted.steady, accepted.swapped) == ({1, 2}, {2})
+    assert {i: renewing.way for i, renewing in accepted.renewed.items()} == {1: Way.EACH, 2: Way.SWAPPED}
     new = [x.clone(), t.clone(), at.clone()]
     change_sample(new, "renewed", 0, Keeping.NOTHING, generator(), accepted)
     assert not torch.equal(new[1], t) and torch.equal(new[2].sort().values, at)
     assert int((new[2] != at).sum()) == 2
     kept = ask(lambda x, t, at: x + t / (at[0] == 0), x, t, at, drawn_again=drawn_again)
-    assert kept.steady == {1} and "renewed input 2" in ", ".join(kept.skipped)
+    assert kept.renewed.keys() == {1} and "renewed input 2" in ", ".join(kept.skipped)
 
 
 def test_what_is_always_alike_is_asked_for_before_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptance, "LEAST_S", -1.0)
     monkeypatch.setattr(acceptance, "LARGEST_SHARE", 0.0)
     t = torch.linspace(0, 1, 8)
-    accepted = ask(lambda x, t: x + t.sin(), torch.randn(8), t, drawn_again=[torch.randn(8), t])
-    assert accepted.steady == {1} and not accepted.nonfinite
+    x, y = torch.randn(2, 32, 8)
+    accepted = ask(lambda x, t: x + t.sin(), x, t, drawn_again=[y, t])
+    assert accepted.renewed.keys() == {1} and not accepted.nonfinite
 
 
 def test_indices_that_are_written_to_stay_apart() -> None:

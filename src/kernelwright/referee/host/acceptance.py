@@ -21,11 +21,10 @@ from kernelwright.referee.host.change import (
     ALL_NONFINITE,
     NAN,
     AcceptedInputs,
-    may_renew,
+    as_float,
     one_thread,
     put_nonfinite,
     redraw,
-    renew,
 )
 from kernelwright.referee.host.exactness import Exactness
 from kernelwright.referee.host.odd_rows import (
@@ -60,6 +59,7 @@ from kernelwright.referee.host.redrawn import (
     is_mask,
     put_special,
 )
+from kernelwright.referee.host.renewing import Renewing, renew, ways_to_renew
 from kernelwright.referee.host.watching import Watching
 
 Values = list[torch.Tensor]
@@ -77,6 +77,8 @@ ACCURATE = 1e-2
 EXACT = 10.0
 """By how much more a share of integers or flags that differ counts."""
 GENERAL_TRIALS = 2
+RENEWALS = 3
+"""How often a reference must accept other values of what comes again: no such draw can be skipped later."""
 LEAST_SPECIAL = 8
 """So many values that may be treated apart are asked for, however little time is left."""
 LEAST_PLACES, PLACES = 2, 8
@@ -182,7 +184,7 @@ class Asking:
     def answer(self, *, nonfinite: Nonfinite) -> AcceptedInputs:
         """Ask everything, for NaN and infinity as the policy says."""
         trace = self._trace()
-        steady = self._find_steady(trace)
+        renewed = self._find_renewed(trace)
         exponent = self._find_exponent()
         odd = self._find_odd(exponent)
         redrawn = {i: self._find_styles(i, trace) for i in self._others()}
@@ -194,9 +196,9 @@ class Asking:
             special_rows=frozenset(i for i in special if self._takes_special_rows(i, special[i])),
             special_whole=frozenset(i for i in special if self._takes_special_whole(i, special[i])),
             nonfinite=tried, masked=frozenset(i for i in tried if self._takes_masked(i, trace)),
-            steady=frozenset(steady), ordered=frozenset(trace.ordered),
+            renewed=renewed, ordered=frozenset(trace.ordered),
             counts=frozenset(i for i in self._floats if bool(has_few_bits(self._values[i]).all())),
-            swapped=frozenset(i for i, swaps in steady.items() if swaps), bits=self._find_bits(numbers),
+            bits=self._find_bits(numbers),
             skipped={", ".join(names): why for why, names in self._skipped.items()},
         )  # fmt: skip
 
@@ -371,32 +373,32 @@ class Asking:
             return False
         return self._is_accurate(copies)
 
-    def _find_steady(self, trace: "_Trace") -> dict[int, bool]:
-        """Return the inputs that are the same in another draw and may be others -> whether two elements swap.
+    def _find_renewed(self, trace: "_Trace") -> dict[int, Renewing]:
+        """Return the inputs of which the same comes again in every draw, and how they may be others.
 
         All of them together may be others. Whatever time is left, each costs a call or two.
         """
-        found: dict[int, bool] = {}
-        again = self._ask.drawn_again
-        if again is None or self._base is None:
+        found: dict[int, Renewing] = {}
+        if self._ask.drawn_again is None or self._base is None:
             return found
-        for i, (x, y) in enumerate(zip(self._values, again, strict=True)):
-            if not x.numel() or not torch.equal(x, y):
-                continue
-            ways = [False, True] if is_integer(x) and trace.is_index else [False]
-            swaps = next((w for w in ways if may_renew(x) and self._takes_renewed({**found, i: w})), None)
-            if swaps is None:
-                self._skip(f"renewed input {i}", NOT_FINITE if may_renew(x) else STAYS)
-            else:
-                found[i] = swaps
+        for i, (x, y) in enumerate(zip(self._values, self._ask.drawn_again, strict=True)):
+            ways = ways_to_renew(as_float(x), as_float(y), may_swap=trace.is_index)
+            accepted = next((way for way in ways if self._takes_renewed({**found, i: way})), None)
+            if accepted is not None:
+                found[i] = accepted
+            elif ways or (x.numel() and torch.equal(x, y)):
+                self._skip(f"renewed input {i}", NOT_FINITE if ways else STAYS)
         return found
 
-    def _takes_renewed(self, renewed: Mapping[int, bool]) -> bool:
-        """Tell whether the reference accepts some inputs, which are always alike, as others."""
+    def _takes_renewed(self, renewed: Mapping[int, Renewing]) -> bool:
+        """Tell whether the reference accepts some inputs, of which the same comes again, as others."""
+        return all(self._takes_once(renewed) for turn in range(RENEWALS) if not turn or self._has_time())
+
+    def _takes_once(self, renewed: Mapping[int, Renewing]) -> bool:
         with one_thread():
-            copies = [x.clone() for x in self._values]
-            for i, swaps in renewed.items():
-                renew(copies[i], self._generator, swaps=swaps, is_farthest=True)
+            copies, again = [x.clone() for x in self._values], self._ask.drawn_again or self._values
+            for i, one in renewed.items():
+                renew(as_float(copies[i]), one, self._generator, known=as_float(again[i]), is_farthest=True)
         outputs = self._ask.run(copies)
         return outputs is not None and self._base is not None and _are_alike(outputs, self._base)
 

@@ -19,11 +19,9 @@ from kernelwright.referee.host.redrawn import (
     RANDOM,
     SHIFTED,
     SHUFFLED,
-    SWAPPED,
     TRADED,
     UNEVEN,
     WIDE,
-    are_in_a_row,
     has_order,
     is_integer,
     is_mask,
@@ -32,6 +30,7 @@ from kernelwright.referee.host.redrawn import (
     redraw_integers,
     redraw_mask,
 )
+from kernelwright.referee.host.renewing import Renewing, renew
 
 T = TypeVar("T")
 ODD = frozenset({"odd_rows", "few_odd_rows", "odd_elements", "mild_rows", "mild_elements", "mixed"})
@@ -54,9 +53,7 @@ REGIONS: Mapping[int, tuple[int, ...]] = {2: (1,), 3: (0,), 4: (0, 1)}
 on which its elements share their places."""
 ALIKE = "alike"
 RENEWED = "renewed"
-"""As drawn, but inputs that the task always draws alike are others."""
-LEAST_FACTOR, RMS_FOR_ZEROS = 0.5, 0.5
-"""Such floats are multiplied by a factor between this and 1. Zeros become noise of that root mean square."""
+"""As drawn, but what comes again in every draw of the task is other."""
 LABEL_SHARE, MOST_RANKS = 0.75, 32
 """Share of the labels that agree with large scores; with one of so many."""
 LABELLED = frozenset({"odd_rows", "mixed", "mild_rows"})
@@ -106,10 +103,8 @@ class AcceptedInputs:
     """Float inputs in which NaN, or infinities as well, are tried."""
     masked: frozenset[int] = frozenset()
     """Float inputs of which rows may begin with negative infinities, as scores do that a mask excludes."""
-    steady: frozenset[int] = frozenset()
-    """Inputs that the task always draws alike, and that may be others."""
-    swapped: frozenset[int] = frozenset()
-    """Those of them that the reference takes as others only where two elements change places."""
+    renewed: Mapping[int, Renewing] = field(default_factory=dict)
+    """Inputs of which the same comes again in every draw, and that may be others."""
     counts: frozenset[int] = frozenset()
     """Float inputs that the task draws as numbers of few bits: they are exact, and no rounding moves them."""
     ordered: frozenset[int] = frozenset()
@@ -129,6 +124,7 @@ def as_float(x: torch.Tensor) -> torch.Tensor:
 def change_sample(
     inputs: Sequence[torch.Tensor], family: str, variant: int, keeping: Keeping,
     generator: torch.Generator, accepted: AcceptedInputs, codes: Sequence[torch.Tensor] = (),
+    known: Mapping[int, torch.Tensor] | None = None,
 ) -> None:  # fmt: skip
     """Change all inputs of a sample in place.
 
@@ -140,14 +136,15 @@ def change_sample(
         generator: of all choices.
         accepted: what the reference accepts.
         codes: rows of weights, which inputs may be like.
+        known: values in another draw of inputs that are renewed in part.
     """
     if family == ALIKE:
         make_alike(inputs, keeping, generator, codes)
         make_integers_alike(inputs, accepted, generator)
         return
     if family == RENEWED:
-        for i in accepted.steady:
-            renew(inputs[i], generator, swaps=i in accepted.swapped)
+        for i, renewing in accepted.renewed.items():
+            renew(inputs[i], renewing, generator, known=(known or {}).get(i))
         return
     n_floats, bits = 0, accepted.bits
     if bits and variant:
@@ -304,30 +301,6 @@ def _style(family: str, variant: int, accepted: frozenset[int], generator: torch
         return style
     others = sorted(accepted & INSTEAD)
     return others[int(torch.randint(len(others), (1,), generator=generator))] if others else None
-
-
-def renew(
-    x: torch.Tensor, generator: torch.Generator, *, swaps: bool = False, is_farthest: bool = False
-) -> None:
-    """Change an input in place so that honest kernels take no longer: order, signs and places stay.
-
-    ``swaps``: but two integers change places. ``is_farthest``: as far as it is ever changed, to ask whether a
-    reference accepts that.
-    """
-    if not x.is_floating_point():
-        redraw_integers(x, generator, SWAPPED if swaps else SHIFTED, is_farthest=is_farthest)
-    elif bool(x.any()):
-        share = 0.0 if is_farthest else float(torch.rand(1, generator=generator))
-        x.mul_(LEAST_FACTOR + (1 - LEAST_FACTOR) * share)
-    else:
-        x.copy_(torch.randn(x.shape, generator=generator).mul_(RMS_FOR_ZEROS))
-
-
-def may_renew(x: torch.Tensor) -> bool:
-    """Tell whether ``renew`` has a way to change an input: floats that are no mask, and positions."""
-    if x.is_floating_point():
-        return x.numel() > 0 and not is_mask(x)
-    return x.dtype is not torch.bool and not x.is_complex() and are_in_a_row(x)
 
 
 def redraw(

@@ -20,7 +20,14 @@ from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
 from kernelwright.referee.host.cancelling import solve_cancelled
-from kernelwright.referee.host.change import ALIKE, AcceptedInputs, as_float, change_sample, one_thread
+from kernelwright.referee.host.change import (
+    ALIKE,
+    RENEWED,
+    AcceptedInputs,
+    as_float,
+    change_sample,
+    one_thread,
+)
 from kernelwright.referee.host.flat_weights import FLAT, SIGNED, sign
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
 from kernelwright.referee.host.input_distributions import nudge, shift, shift_alike
@@ -269,12 +276,22 @@ class Host(Runner):
             codes = self._codes() if family == ALIKE else ()
             numbers = [as_float(x) for x in targets]
             with one_thread():
-                change_sample(numbers, family, message["variant"], keeping, generator, self._accepted, codes)
+                change_sample(
+                    numbers, family, message["variant"], keeping, generator, self._accepted, codes,
+                    self._known if family == RENEWED else None,
+                )  # fmt: skip
         is_changed = any(
             not torch.equal(target, compact(value).cpu())
             for target, value in zip(targets, found, strict=True)
         )
         return {"is_changed": is_changed}
+
+    @functools.cached_property
+    def _known(self) -> dict[int, torch.Tensor]:
+        """Values in one draw of the inputs that are renewed in part, by the number of the input."""
+        parts = [i for i, renewing in self._accepted.renewed.items() if renewing.is_partial]
+        found = self._draw(0)[1] if parts else []
+        return {i: as_float(compact(found[i]).cpu().contiguous().clone()) for i in parts}
 
     def _codes(self) -> list[torch.Tensor]:
         """Return the weights that are rows, along whichever axis, on those that are loaded.
