@@ -93,10 +93,27 @@ def test_zeros_that_are_always_there_and_chance_renew_nothing() -> None:
         assert not ways_to_renew(draw(dtype), draw(dtype), may_swap=True)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (24, 1), (40, 64)])
+def test_levels_of_few_are_others_and_equal_ones_stay_equal(shape: tuple[int, ...]) -> None:
+    drawn, again = ([torch.randint(1, 17, shape).float() / 16] for _ in range(2))
+    accepted = ask(lambda level: level.sin(), drawn, again)
+    levels = torch.arange(1, 17) / 16
+    new = renewed(accepted, drawn, again)[0]
+    assert not bool(torch.isin(new, levels).any())
+    places = drawn[0].reshape(-1)
+    assert torch.equal(places[:, None] == places, new.reshape(-1, 1) == new.reshape(-1))
+
+
 def test_a_constant_of_few_levels_is_no_constant_any_more() -> None:
     drawn, again = [torch.full((8, 8), 0.25)], [torch.full((8, 8), 0.75)]
     accepted = ask(lambda x: x.sin(), drawn, again)
     assert renewed(accepted, drawn, again)[0].unique().numel() > 32
+
+
+def test_thousands_of_steps_are_few_where_each_comes_again() -> None:
+    drawn, again = (torch.randint(1, 1001, (4096, 1)).float() for _ in range(2))
+    assert ways_to_renew(drawn, again, may_swap=True)[0] == Renewing(Way.BY_VALUE)
+    assert not ways_to_renew(torch.rand(4096), torch.rand(4096), may_swap=True)
 
 
 def test_masks_and_integers_that_are_no_positions_stay() -> None:

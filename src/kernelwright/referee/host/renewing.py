@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import torch
 
+from kernelwright.referee.host.input_distributions import lots_alike
 from kernelwright.referee.host.redrawn import (
     SHIFTED,
     SWAPPED,
@@ -22,6 +23,9 @@ NEAR_ENDS = 1 / 16
 share of it; and no two are equal, as sorted values may have to differ."""
 RANK = 8
 """Of the factors that leave a definite matrix definite."""
+FEW, SAMPLED, REPEATED = 64, 4096, 0.5
+"""An input holds few values where two draws have no more than so many together, or a sample of both has no
+more than this share of its size. Zeros do not count; floats of two bytes are as often alike by chance."""
 LEAST_SHARE, LEAST_HALF_SHARE = 2.0**-12, 2.0**-5
 """Share of an input that is the same in both draws, from which on this is no chance; the second one of floats
 of two bytes."""
@@ -34,13 +38,15 @@ class Way(IntEnum):
     """Every float is multiplied by a factor of its own."""
     DEFINITE = 1
     """Too, but a symmetric matrix stays symmetric, and definite where it is: so are the factors (Schur)."""
-    TOGETHER = 2
+    BY_VALUE = 2
+    """Equal floats are multiplied by the same factor."""
+    TOGETHER = 3
     """All floats are multiplied by one factor."""
-    NOISE = 3
+    NOISE = 4
     """Zeros become noise."""
-    SHIFTED = 4
+    SHIFTED = 5
     """Integers in a row are all larger by one number."""
-    SWAPPED = 5
+    SWAPPED = 6
     """Two of these change places."""
 
 
@@ -72,6 +78,8 @@ def ways_to_renew(x: torch.Tensor, y: torch.Tensor, *, may_swap: bool) -> Sequen
             return [Renewing(Way.NOISE)]
         is_symmetric = x.ndim > 1 and x.shape[-1] == x.shape[-2] and torch.allclose(x, x.mT)
         return _ways(x, Way.DEFINITE if is_symmetric else Way.EACH)
+    if _has_few_values(x, y):
+        return _ways(x, Way.BY_VALUE)
     least = LEAST_SHARE if x.element_size() > 2 else LEAST_HALF_SHARE
     if int(((x == y) & (x != 0)).sum()) > least * x.numel() + 1:
         return _ways(x, Way.EACH, is_partial=True)
@@ -114,7 +122,10 @@ def _shares(x: torch.Tensor, way: Way, generator: torch.Generator, *, is_farthes
     if way is Way.DEFINITE:
         rows = torch.rand((x.shape[-1], RANK), generator=generator)
         return rows @ rows.mT / RANK
-    shares = torch.rand(x.shape, generator=generator)
+    if way is Way.BY_VALUE:
+        shares = lots_alike(x, int(torch.randint(1 << 62, (), generator=generator))).add_(1).div_(2)
+    else:
+        shares = torch.rand(x.shape, generator=generator)
     return shares.lerp(shares.round(), 1 - NEAR_ENDS) if is_farthest else shares
 
 
@@ -123,3 +134,11 @@ def _is_ascending(x: torch.Tensor) -> bool:
     rows = x.squeeze()
     steps = rows.diff(dim=-1) if rows.ndim else rows[None][1:]
     return bool((steps >= 0).all() and (steps > 0).any())
+
+
+def _has_few_values(x: torch.Tensor, y: torch.Tensor) -> bool:
+    step = max(x.numel() // SAMPLED, 1) | 1
+    both = torch.cat([one.reshape(-1)[::step] for one in (x, y)])
+    both = both[both != 0]
+    n = len(set(both.tolist()))
+    return 0 < n <= (FEW if x.element_size() == 2 else max(FEW, REPEATED * both.numel()))
