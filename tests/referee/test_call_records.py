@@ -1,7 +1,9 @@
 """What the parent makes of what the loop noted, and of memory that it reads from outside."""
 
 import ctypes
+import mmap
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -28,6 +30,8 @@ from kernelwright.referee.session.call_records import (
     read_memory,
     read_output,
     resolve,
+    spoil_output,
+    write_memory,
 )
 from kernelwright.referee.session.candidate_process import Failure, check_form
 from kernelwright.referee.session.input_samples import OutputSpec
@@ -112,6 +116,28 @@ def test_memory_that_is_not_there_is_unreadable() -> None:
     with pytest.raises(Unreadable):
         read_memory(os.getpid(), 8, np.empty(8, np.uint8))
     assert can_read(os.getpid(), ctypes.addressof(ctypes.c_uint64(1)))
+
+
+@pytest.mark.parametrize(("shape", "stride"), [([4, 8], [8, 1]), ([4, 8], [1, 4]), ([4, 4], [8, 2])])
+def test_what_is_written_to_an_output_stays_within_its_elements(shape: list[int], stride: list[int]) -> None:
+    rng, touched = random.Random(0), np.zeros(64, bool)
+    for _ in range(100):
+        values = np.zeros(64, np.float32)
+        one = record_of(values, shape, stride)["outputs"][0]
+        spoil_output(os.getpid(), one, rng)
+        assert (values.view(np.int32) != 0).any()
+        touched |= values.view(np.int32) != 0
+    elements = np.zeros(64, bool)
+    np.lib.stride_tricks.as_strided(elements, shape, stride)[:] = True
+    assert np.array_equal(touched, elements)
+
+
+def test_memory_that_may_only_be_read_is_not_written_to() -> None:
+    text = ctypes.create_string_buffer(b"text")
+    write_memory(os.getpid(), ctypes.addressof(text), np.frombuffer(b"next", np.uint8))
+    assert text.value == b"next"
+    with mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ) as page, pytest.raises(Unreadable):
+        write_memory(os.getpid(), np.frombuffer(page, np.uint8).ctypes.data, np.zeros(4, np.uint8))
 
 
 def test_a_process_and_its_child_stand_still_and_go_on() -> None:

@@ -55,6 +55,46 @@ def test_output_buffer_that_is_reused_is_found(pointwise: RefereeSession) -> Non
     assert evaluation.status is Status.ALIASED_OUTPUT, evaluation.detail
 
 
+ONE_HOT = f"""{HEAD}
+class Model(nn.Module):
+    def forward(self, labels):
+        return nn.functional.one_hot(labels, 512).float()
+def get_inputs():
+    return [torch.randint(0, 512, (128,))]
+def get_init_inputs():
+    return []
+"""
+TAKES_BACK = f"""{HEAD}
+import sys
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool, self.rows, self.free = [], torch.arange(128) * 512, None
+    def fresh(self):
+        for at, (y, ones) in enumerate(self.pool):
+            if (sys.getrefcount(y), y._use_count()) <= (3, 1):
+                del self.pool[at]
+                return y, ones
+        return torch.zeros(128, 512), self.rows[:0]
+    def forward(self, labels):
+        y, ones = self.fresh()
+        y.view(-1)[ones] = 0.0
+        y.zero_() if CLEARS else None
+        ones = self.rows + labels
+        y.view(-1)[ones] = 1.0
+        self.pool.append((y, ones))
+        return y
+"""
+
+
+@pytest.mark.parametrize("clears", [True, False])
+def test_outputs_that_are_taken_back_may_have_been_written_to(referee: Referee, clears: bool) -> None:
+    with referee.open(Task(name="one_hot", source=ONE_HOT)) as session:
+        source = TAKES_BACK.replace("CLEARS", str(clears))
+        found = session.evaluate(Candidate(source=source))
+    assert found.status is (Status.VERIFIED if clears else Status.INCORRECT_NUMERICS), found.detail
+
+
 def test_keeping_a_result_while_inputs_begin_alike_is_found(pointwise: RefereeSession) -> None:
     body = """
 if self.head is None or not torch.equal(x[0, :4], self.head):

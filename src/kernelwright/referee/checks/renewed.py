@@ -189,6 +189,7 @@ class Renewal:
         worker, sets = self._worker, list(self._draws)
         for name, draw in self._draws.items():
             worker.fill(name, draw.inputs)
+        worker.spoil()
         worker.time(sets, len(sets), per_call_s=self._timed_s)  # wakes up threads
         n_looked = N_LOOKED if self._reference.eager_ms <= LOOKED_MS else 1
         made = worker.run_written(sets, values, n_looked=n_looked, is_single=is_single)

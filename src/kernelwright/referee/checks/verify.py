@@ -137,6 +137,7 @@ class Verification:
     def check(self, draw: InputSample) -> None:
         """Check one sample; raises Failure."""
         worker = self._contestant
+        worker.spoil()
         series = self._series(draw)
         if self._loaded != draw.state.name:
             worker.load_state(draw.state)

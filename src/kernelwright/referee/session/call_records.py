@@ -5,7 +5,8 @@ import errno
 import itertools
 import math
 import os
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,15 @@ MOST_OUTPUTS = 32
 SPAN_BYTES = 1 << 28
 """An output whose elements are spread over more memory than this, and over more than 16 times their own
 bytes, is not read: the memory between them would have to be read, too."""
+MOST_SPOILT = 1 << 13
+"""Elements of an output that are written to at a time: a power of two up to this one."""
+SPOILING = range(0x3F, 0x45)
+"""Bytes that elements are then filled with: as floats they are finite, and not near zero."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Unreadable(Exception):
-    """Memory of a process that cannot be read from outside."""
+    """Memory of a process that cannot be read from outside, or not written to."""
 
 
 class _Piece(ctypes.Structure):
@@ -155,11 +160,20 @@ def resolve(raw: npt.NDArray[np.uint8], dtype: str, *, is_conjugated: bool, is_n
 
 def read_memory(pid: int, address: int, into: npt.NDArray[np.uint8]) -> None:
     """Fill an array with the bytes at an address of another process; raises Unreadable."""
+    _copy(_libc.process_vm_readv, pid, address, into)
+
+
+def write_memory(pid: int, address: int, values: npt.NDArray[np.uint8]) -> None:
+    """Write bytes at an address of another process; raises Unreadable."""
+    _copy(_libc.process_vm_writev, pid, address, values)
+
+
+def _copy(copy: Callable[..., int], pid: int, address: int, own: npt.NDArray[np.uint8]) -> None:
     done = 0
-    while done < into.size:
-        local = _Piece(address_of(into) + done, into.size - done)
-        remote = _Piece(address + done, into.size - done)
-        n = _libc.process_vm_readv(
+    while done < own.size:
+        local = _Piece(address_of(own) + done, own.size - done)
+        remote = _Piece(address + done, own.size - done)
+        n = copy(
             pid, ctypes.byref(local), ctypes.c_ulong(1), ctypes.byref(remote), ctypes.c_ulong(1),
             ctypes.c_ulong(0),
         )  # fmt: skip
@@ -167,6 +181,26 @@ def read_memory(pid: int, address: int, into: npt.NDArray[np.uint8]) -> None:
             code = ctypes.get_errno() or errno.EFAULT
             raise Unreadable(os.strerror(code))
         done += n
+
+
+def spoil_output(pid: int, one: Any, rng: random.Random) -> None:
+    """Write to some elements of an output in the memory of a process; its form has been checked.
+
+    One element, or up to ``MOST_SPOILT`` in a row where none lies between them that is not the output's.
+    Raises Unreadable.
+    """
+    n_axes = int(one["ndim"])
+    shape, stride = one["size"][:n_axes].tolist(), one["stride"][:n_axes].tolist()
+    count = math.prod(shape)
+    if count == 0:
+        return
+    item = ITEM_BYTES[DTYPES[int(one["dtype"])]]
+    if is_dense(shape, stride):
+        length = min(count, 1 << rng.randrange(MOST_SPOILT.bit_length()))
+        at = rng.randrange(count - length + 1)
+    else:
+        length, at = 1, sum(rng.randrange(n) * step for n, step in zip(shape, stride, strict=True))
+    write_memory(pid, int(one["data"]) + at * item, np.full(length * item, rng.choice(SPOILING), np.uint8))
 
 
 def can_read(pid: int, address: int) -> bool:

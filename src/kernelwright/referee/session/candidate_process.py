@@ -26,6 +26,7 @@ from kernelwright.referee.session.call_records import (
     read_memory,
     read_output,
     resolve,
+    spoil_output,
 )
 from kernelwright.referee.session.calls import EARLY, Calls, Made
 from kernelwright.referee.session.host_process import put_on_device
@@ -59,6 +60,8 @@ IDLE_SHARE = 0.5
 """A process that used less processor time than this share of a time limit may be late for want of a core."""
 MALFORMED = "the worker's answer is malformed"
 NO_TIME = "the worker reported something that is not a time"
+N_SPOILT = 4
+"""Outputs of most calls that are written to at a time."""
 SCRAMBLED = 0x5A
 """Byte that fills shared memory before a device's inputs are written back to it."""
 
@@ -118,6 +121,8 @@ class CandidateProcess:
         self.watch = Watch(self.child.pid, self.child.account, settings.n_threads)
         self._calls = Calls(self.child, is_apart=reference.device.is_apart)
         self._n_kept = 0
+        self._kept: dict[int, int] = {}
+        """Place where an output is kept -> number of its call."""
         self.looked: list[tuple[int, TensorMemory]] = []
         """Outputs of the last timing that were read right after it: place among its calls, output."""
         self._pool: ArgumentPool | None = None
@@ -299,7 +304,9 @@ class CandidateProcess:
                 names, counted, timeout_s, per_call_s=per_call_s, keep=keep, writes=writes
             )
 
-        return self._made(make, timeout_s, n_looked, move)
+        made = self._made(make, timeout_s, n_looked, move)
+        self._kept |= {place: made.first + i for i, place in enumerate(keep)}
+        return made
 
     def _made(
         self, make: Callable[[], Made], timeout_s: float, n_looked: int, move: LiveMove | None = None
@@ -421,8 +428,41 @@ class CandidateProcess:
             raise Failure(Status.REJECTED, MALFORMED, check=Check.LIBRARY_CALLS)
         return {str(name)[:80]: count for name, count in names.items()}
 
+    def spoil(self) -> None:
+        """Write to some outputs that the process still holds, by lot, as a caller may who got them.
+
+        An output belongs to whoever called. Those that are kept, to be compared later, stay. So do all where
+        memory cannot be reached from outside.
+        """
+        queue = self.child.queue
+        held = range(max(self._alive_from, queue.n_calls - queue.ring), queue.n_calls)
+        numbers = [number for number in held if number not in self._kept.values()]
+        for number in self._rng.sample(numbers, min(N_SPOILT, len(numbers))):
+            self._spoil(queue.record(number))
+
+    def _spoil(self, record: Any) -> None:
+        """Write to a call's outputs; not to those that share memory with others in the reference, too."""
+        if not self._reads_outside:
+            return
+        owned = [*argument_ranges(record), *self._weights.ranges]
+        check_form(describe(record, owned), self.reference.outputs, self.reference.is_tuple)
+        overlapped = frozenset[int]().union(*(spec.overlaps for spec in self.reference.outputs))
+        for i, spec in enumerate(self.reference.outputs):
+            if spec.may_share or spec.overlaps or i in overlapped:
+                continue
+            try:
+                spoil_output(self.child.pid, record["outputs"][i], self._rng)
+            except Unreadable as error:
+                self._require_there()
+                detail = f"an output cannot be written to after the call: {error}"
+                raise Failure(Status.REJECTED, detail, check=Check.STORAGE) from error
+
     def forget_kept(self) -> None:
-        """Release the outputs that were kept."""
+        """Write to some of the outputs that were kept, and release them."""
+        places = [place for place in self._kept if place != EARLY]
+        for place in self._rng.sample(places, min(N_SPOILT, len(places))):
+            self._spoil(self.child.queue.kept(place))
+        self._kept = {place: number for place, number in self._kept.items() if place == EARLY}
         self._n_kept = 0
         self._calls.release()
         with self._judged("calls", Status.RUNTIME_ERROR):

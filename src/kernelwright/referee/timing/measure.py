@@ -362,6 +362,7 @@ class Measurement:
         So whoever could tell what timed calls are for would still be judged in them on inputs of all kinds.
         """
         worker = self._contestant
+        worker.spoil()
         worker.perturb(PERTURB if self._rng.random() < POISONED else 0)
         self._order = self._next_order()
         with self._pinning.lifted() if self._rng.random() < UNPINNED else contextlib.nullcontext():
@@ -431,7 +432,12 @@ class Measurement:
         )
 
     def _wake(self, side: _Side) -> None:
-        """Make calls that do not count: they wake up threads and warm caches after the other side's turn."""
+        """Make calls that do not count: they wake up threads and warm caches after the other side's turn.
+
+        Before them the caller changes some of the candidate's outputs.
+        """
+        if not side.callable:
+            self._contestant.spoil()
         if side.is_quick:
             few = self._reference.device.is_apart or side.per_call_s * len(self._order) > QUICK_S
             self._batch(side, 1 if few else len(self._order))
