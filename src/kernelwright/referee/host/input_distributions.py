@@ -84,9 +84,11 @@ def shift_alike(x: torch.Tensor, ulps: float, seed: int) -> None:
 
 def lots_alike(x: torch.Tensor, seed: int) -> torch.Tensor:
     """Return a number from -1 to 1 for every element, by lot; the same one for equal elements."""
-    hashed = (x.contiguous().view(_INTEGERS[x.element_size()]).to(torch.int64) ^ seed) * _ODD
-    hashed = (hashed ^ (hashed >> 29)) * _ODD
-    return ((hashed >> 24) & 0xFFFFFF).to(torch.float64).div_(1 << 23).sub_(1).view(x.shape)
+    hashed = x.contiguous().view(_INTEGERS[x.element_size()]).to(torch.int64, copy=True)
+    hashed.bitwise_xor_(seed).mul_(_ODD)
+    hashed.bitwise_xor_(hashed >> 29).mul_(_ODD)
+    hashed.bitwise_right_shift_(24).bitwise_and_(0xFFFFFF)
+    return hashed.to(torch.float64).div_(1 << 23).sub_(1).view(x.shape)
 
 
 def _move(x: torch.Tensor, by: torch.Tensor, ulps: float, *, moves_zeros: bool = False) -> None:

@@ -123,7 +123,7 @@ def _shares(x: torch.Tensor, way: Way, generator: torch.Generator, *, is_farthes
         rows = torch.rand((x.shape[-1], RANK), generator=generator)
         return rows @ rows.mT / RANK
     if way is Way.BY_VALUE:
-        shares = lots_alike(x, int(torch.randint(1 << 62, (), generator=generator))).add_(1).div_(2)
+        shares = lots_alike(x, int(torch.randint(1 << 62, (), generator=generator))).float().add_(1).div_(2)
     else:
         shares = torch.rand(x.shape, generator=generator)
     return shares.lerp(shares.round(), 1 - NEAR_ENDS) if is_farthest else shares
