@@ -65,11 +65,11 @@ def get_init_inputs():
     return []
 """
 TAKES_BACK = f"""{HEAD}
-import sys
+import sys, time
 class ModelNew(nn.Module):
     def __init__(self):
         super().__init__()
-        self.pool, self.rows, self.free = [], torch.arange(128) * 512, None
+        self.pool, self.rows, self.ended = [], torch.arange(128) * 512, 0.0
     def fresh(self):
         for at, (y, ones) in enumerate(self.pool):
             if (sys.getrefcount(y), y._use_count()) <= (3, 1):
@@ -77,20 +77,26 @@ class ModelNew(nn.Module):
                 return y, ones
         return torch.zeros(128, 512), self.rows[:0]
     def forward(self, labels):
+        if time.perf_counter() - self.ended > LONGEST_S:
+            self.pool.clear()
         y, ones = self.fresh()
         y.view(-1)[ones] = 0.0
         y.zero_() if CLEARS else None
         ones = self.rows + labels
         y.view(-1)[ones] = 1.0
         self.pool.append((y, ones))
+        self.ended = time.perf_counter()
         return y
 """
 
 
-@pytest.mark.parametrize("clears", [True, False])
-def test_outputs_that_are_taken_back_may_have_been_written_to(referee: Referee, clears: bool) -> None:
+@pytest.mark.parametrize(("clears", "longest_s"), [(True, 100.0), (False, 100.0), (False, 3e-4)])
+def test_outputs_that_are_taken_back_may_have_been_written_to(
+    referee: Referee, clears: bool, longest_s: float
+) -> None:
+    """Whoever takes none back after a pause meets outputs that were written to in the middle of a series."""
     with referee.open(Task(name="one_hot", source=ONE_HOT)) as session:
-        source = TAKES_BACK.replace("CLEARS", str(clears))
+        source = TAKES_BACK.replace("CLEARS", str(clears)).replace("LONGEST_S", str(longest_s))
         found = session.evaluate(Candidate(source=source))
     assert found.status is (Status.VERIFIED if clears else Status.INCORRECT_NUMERICS), found.detail
 

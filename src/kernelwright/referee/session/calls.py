@@ -2,7 +2,8 @@
 
 import math
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,8 @@ MOVABLE_CALLS = 3
 """Something can be written between so many calls: one has ended, one goes on, one follows."""
 Writes = Sequence[tuple[Bytes, Bytes]]
 """Where to, and what."""
+Spoil = Callable[[Sequence[int]], None]
+"""Writes to outputs of calls of these numbers."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +94,14 @@ class Calls:
 
     def make(
         self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
-        keep: Sequence[int] = (), writes: Writes = (),
+        keep: Sequence[int] = (), writes: Writes = (), spoil: Spoil | None = None,
     ) -> Made:  # fmt: skip
         """Call on these sets, going round, until ``counted`` calls are done.
 
         Further calls may follow that do not count. ``keep``: places for the outputs of the first calls.
-        ``writes`` are made while the calls go on, without a pause; not on a device. Raises as Child.feed.
+        ``writes`` are made while the calls go on, without a pause; not on a device. So does ``spoil`` write
+        to outputs, in a series without ``writes`` that is long enough for these to be gone at its end. Raises
+        as Child.feed.
         """
         queue = self._child.queue
         n_extra = 0 if self._is_apart or per_call_s > SLOW_S else secrets.randbelow(queue.ring // 2) + 1
@@ -109,6 +114,8 @@ class Calls:
         first = queue.n_calls
         if self._is_apart:
             self._make_apart(tokens, timeout_s)
+        elif spoil and counted > 2 * queue.ring:
+            self._make_around(spoil, tokens, timeout_s, n_extra)
         elif total:
             change = change_between(writes, counted, total, queue.ring, per_call_s) if writes else None
             self._child.feed(tokens, timeout_s, n_extra=n_extra, ahead=queue.ring, change=change)
@@ -136,6 +143,21 @@ class Calls:
         self._child.feed_written(numbers, places, values, timeout_s, ahead=ahead)
         own_ns = queue.span_ns(first, first + total - 1)
         return Made(first, total, total, self._child.answered_in_s, own_ns / 1e9)
+
+    def _make_around(self, spoil: Spoil, tokens: Sequence[int], timeout_s: float, n_extra: int) -> None:
+        """Make calls, with outputs written to while some that were fed are left.
+
+        None of these outputs is released before the rest is fed, and none is kept any more at the end.
+        """
+        queue, ring = self._child.queue, self._child.queue.ring
+        first, lead = queue.n_calls, ring // 2
+        at = ring + 1 + secrets.randbelow(len(tokens) - n_extra - 2 * ring)
+        begin = time.perf_counter()
+        self._child.feed(tokens[:at], timeout_s, n_extra=lead, ahead=ring)
+        fed = queue.n_calls - first  # perhaps fewer than ``at``
+        spoil(range(first + fed - ring, first + at - lead))
+        self._child.feed(tokens[fed:], timeout_s, n_extra=n_extra, ahead=ring, goes_on=True)
+        self._child.answered_in_s = time.perf_counter() - begin
 
     def _make_apart(self, tokens: Sequence[int], timeout_s: float) -> None:
         self._child.drain(timeout_s)

@@ -231,7 +231,7 @@ class CandidateProcess:
         queue = self.child.queue
         n_looked = min(n_looked, len(sets) - 1)
         self.looked = []
-        made = self._make(sets, len(sets), timeout_s, keep=places, n_looked=n_looked)
+        made = self._make(sets, len(sets), timeout_s, keep=places, n_looked=n_looked, spoils=True)
         self._chosen = made.first + made.counted - 1 - self._rng.randrange(min(made.counted, queue.ring - 1))
         self._has_run, self.ran_s = True, made.seconds / made.counted
         record = queue.record(self._chosen)
@@ -253,7 +253,7 @@ class CandidateProcess:
 
     def time(
         self, order: list[str], calls: int, *, per_call_s: float = 1.0, n_looked: int = 0,
-        is_early: bool = False, move: LiveMove | None = None,
+        is_early: bool = False, move: LiveMove | None = None, spoils: bool = False,
     ) -> Made:  # fmt: skip
         """Call the module ``calls`` times, and perhaps a few times more that do not count.
 
@@ -264,12 +264,14 @@ class CandidateProcess:
             n_looked: read this many outputs, chosen after the calls, into ``looked``.
             is_early: keep the first call's output until the end; see ``fetch_early``.
             move: weights that change while the calls go on, and are put back after them.
+            spoils: write to some outputs while the calls go on, where no weights change.
         """
         timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
         keep = [EARLY] if is_early else []
         made = self._make(
-            order, calls, timeout_s, per_call_s=per_call_s, keep=keep, n_looked=n_looked, move=move
-        )
+            order, calls, timeout_s, per_call_s=per_call_s, keep=keep, n_looked=n_looked, move=move,
+            spoils=spoils,
+        )  # fmt: skip
         if move:
             move.put_back()
         self._timed_cpu_s.append((max(made.total, 1), self.watch.command_s))
@@ -294,14 +296,15 @@ class CandidateProcess:
 
     def _make(
         self, names: Sequence[str], counted: int, timeout_s: float, *, per_call_s: float = 1.0,
-        keep: Sequence[int] = (), n_looked: int = 0, move: LiveMove | None = None,
+        keep: Sequence[int] = (), n_looked: int = 0, move: LiveMove | None = None, spoils: bool = False,
     ) -> Made:  # fmt: skip
         """Have calls made and read some of their outputs before anything of the candidate's can go on."""
         writes = move.writes if move else ()
+        spoil = self._spoil_some if spoils and not move and self._reads_outside else None
 
         def make() -> Made:
             return self._calls.make(
-                names, counted, timeout_s, per_call_s=per_call_s, keep=keep, writes=writes
+                names, counted, timeout_s, per_call_s=per_call_s, keep=keep, writes=writes, spoil=spoil
             )
 
         made = self._made(make, timeout_s, n_looked, move)
@@ -436,9 +439,11 @@ class CandidateProcess:
         """
         queue = self.child.queue
         held = range(max(self._alive_from, queue.n_calls - queue.ring), queue.n_calls)
-        numbers = [number for number in held if number not in self._kept.values()]
+        self._spoil_some([number for number in held if number not in self._kept.values()])
+
+    def _spoil_some(self, numbers: Sequence[int]) -> None:
         for number in self._rng.sample(numbers, min(N_SPOILT, len(numbers))):
-            self._spoil(queue.record(number))
+            self._spoil(self.child.queue.record(number))
 
     def _spoil(self, record: Any) -> None:
         """Write to a call's outputs; not to those that share memory with others in the reference, too."""

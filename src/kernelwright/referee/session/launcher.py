@@ -199,12 +199,16 @@ class Child:
 
     def feed(
         self, calls: Sequence[int], timeout_s: float, *, n_extra: int = 0, ahead: int = 2,
-        change: Change | None = None,
+        change: Change | None = None, goes_on: bool = False,
     ) -> None:  # fmt: skip
-        """Have calls made; see CallQueue.feed. Raises as ``call``, ChildRefused if the module raises."""
+        """Have calls made; see CallQueue.feed. Raises as ``call``, ChildRefused if the module raises.
+
+        ``goes_on``: behind those that are left of a series, without a pause.
+        """
         if not self.is_alive:
             raise ChildDied("had ended before")
-        self.drain(timeout_s)
+        if not goes_on:
+            self.drain(timeout_s)
         how, self.answered_in_s = self.queue.feed(
             calls, timeout_s, n_extra=n_extra, ahead=ahead, change=change
         )

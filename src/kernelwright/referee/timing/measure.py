@@ -66,6 +66,8 @@ CHECK_ALL_BYTES, CHECKED = 8 << 20, 0.4
 CUT_SHORT = 0.4
 """Share of the candidate's series that end at a random call, have outputs compared and do not count. Only the
 outputs of the last calls of a series can be compared, so nobody may know which calls these will be."""
+SPOILT = 0.3
+"""Share of the series that do not count in which outputs are written to while the calls go on."""
 UNCOUNTED = 0.25
 """Share of the rounds with a further sample that does not count, as timed or as replayed."""
 POISONED, UNPINNED = 0.5, 0.3
@@ -370,7 +372,7 @@ class Measurement:
         worker.perturb(0)
 
     def _take_as_timed(self) -> None:
-        self._batch(self._all[0], self._all[0].calls, is_checked=True)
+        self._batch(self._all[0], self._all[0].calls, is_checked=True, spoils=self._rng.random() < SPOILT)
 
     def _take_other_inputs(self) -> None:
         """Take a sample on inputs of another distribution, on their weights, and compare some outputs."""
@@ -385,7 +387,8 @@ class Measurement:
         for name in homes:
             self._place[name] = draw
             worker.fill(name, draw.inputs)
-        self._batch(self._all[0], self._rng.choice([calls, self._rng.randint(1, calls)]), is_checked=True)
+        calls = self._rng.choice([calls, self._rng.randint(1, calls)])
+        self._batch(self._all[0], calls, is_checked=True, spoils=self._rng.random() < SPOILT)
         worker.load_state(self._weights.state)
         self._reference.load_state(self._weights.state)  # what made the sample may have loaded others
         for name, before in homes.items():
@@ -420,7 +423,8 @@ class Measurement:
         self._wake(side)
         while self._is_cut_short(side):
             self._load_weights(side, has_changed=has_changed)
-            self._batch(side, self._rng.randint(1, side.calls), is_checked=True)
+            calls = self._rng.randint(1, side.calls)
+            self._batch(side, calls, is_checked=True, spoils=self._rng.random() < SPOILT)
             has_changed = has_changed and self._choose_weights()  # what this series met is no change now
             self._wake(side)
         # after these calls: what a side makes anew for other weights belongs to its sample
@@ -522,11 +526,12 @@ class Measurement:
 
     def _batch(
         self, side: _Side, calls: int, *, is_checked: bool = False, is_early: bool = False,
-        unmet: MovedWeights | None = None,
+        unmet: MovedWeights | None = None, spoils: bool = False,
     ) -> float:  # fmt: skip
         """Return the seconds of ``calls`` calls by the parent's clock, round-trip overhead included.
 
-        ``unmet``: how weights change meanwhile; None: as in other series.
+        ``unmet``: how weights change meanwhile; None: as in other series. ``spoils``: outputs are written to
+        while the calls go on, instead of weights; they do not count.
         """
         order = self._rng.sample(self._order, len(self._order))
         per_call_s = side.per_call_s or 1.0
@@ -536,11 +541,12 @@ class Measurement:
             return made.seconds
         worker = self._contestant
         n_looked = self._n_looked if is_checked else 0
-        may_move = unmet or (n_looked and (calls >= MOVABLE_CALLS or not is_early))
+        may_move = unmet or (n_looked and not spoils and (calls >= MOVABLE_CALLS or not is_early))
         moved, move = self._next_move(order, calls, unmet) if may_move else (None, None)
         made = worker.time(
-            order, calls, per_call_s=per_call_s, n_looked=n_looked, is_early=is_early, move=move
-        )
+            order, calls, per_call_s=per_call_s, n_looked=n_looked, is_early=is_early, move=move,
+            spoils=spoils,
+        )  # fmt: skip
         if is_early:
             self._early = self._draw_at(order, 0)
         cpu_s = worker.watch.command_s * made.counted / made.total

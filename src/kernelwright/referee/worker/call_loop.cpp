@@ -164,15 +164,16 @@ extern "C" int call_feed(Queue* q, u32* fed, const u64* tokens, u32 counted, u32
         u32 end = is_pending ? change->at : total;
         while (next < end && (int32_t)(base + next - load(&q->done)) < (int32_t)room) push(q, fed, tokens[next++]);
         bool is_due = is_pending && next == end;
-        u32 refill = is_due ? next - change->lead : next == total ? counted : next - room / 2;
-        if (refill > counted) refill = counted;
-        if (refill == 0 && !is_due) refill = 1;
+        // Below zero where calls of an earlier feeding are left, of which there are too many to feed more.
+        int32_t refill = (int32_t)(is_due ? next - change->lead : next == total ? counted : next - room / 2);
+        if (refill > (int32_t)counted) refill = counted;
+        if (refill <= 0 && next && !is_due) refill = 1;
         int how = await(q, base + refill, deadline, sock);
         if (how == DONE && is_due) {
             write_between(q, base, counted, change);
             if (!change->writes && change->at) how = await(q, base + change->at - change->rest, deadline, sock);
         }
-        if (how == DONE && (is_due || refill < counted)) continue;
+        if (how == DONE && (is_due || refill < (int32_t)counted)) continue;
         *elapsed = now() - begin;
         return how;
     }
