@@ -63,7 +63,7 @@ class WeightMoves:
         is_wanted = limit_s > 0 or not (self._is_hard or self.pick(draws))
         if not is_wanted or not self._room or not names:
             return 0.0
-        name = self._name(names)
+        name = self._name(base, names)
         moved = self._made.get((base.name, name))
         missing = [draw for draw in draws if moved is None or moved.after(draw) is None]
         if not missing:
@@ -74,17 +74,24 @@ class WeightMoves:
                 break
         return time.perf_counter() - begin
 
-    def _name(self, names: Sequence[str]) -> str:
-        """Choose a parameter: half of the time any one, else by size, for large ones are worth preparing."""
+    def _name(self, base: WeightState, names: Sequence[str]) -> str:
+        """Choose a parameter: the first time by size, then half of the time any one.
+
+        Large ones are worth preparing, and the first may remain the only one.
+        """
+        is_first = not any(known == base.name for known, _ in self._made)
+        return self._rng.choices(names, self._weights(names, least=0.0 if is_first else 1.0))[0]
+
+    def _weights(self, names: Sequence[str], *, least: float = 1.0) -> list[float]:
+        """Return how likely parameters are, by size; together, so much is shared alike besides."""
         sizes = [math.prod(self._layout.state[name]["shape"]) for name in names]
-        total = sum(sizes)
-        weights = [1 / len(names) + size / total for size in sizes]
-        return self._rng.choices(names, weights)[0]
+        return [least / len(names) + size / sum(sizes) for size in sizes]
 
     def pick(self, draws: Sequence[InputSample]) -> MovedWeights | None:
         """Return a change after which it is known what calls on some of these samples return."""
         fitting = [one for one in self._made.values() if any(map(one.after, draws))]
-        return self._rng.choice(fitting) if fitting else None
+        names = [one.name for one in fitting]
+        return self._rng.choices(fitting, self._weights(names))[0] if fitting else None
 
     def _movable(self, base: WeightState, changed: Mapping[str, object]) -> list[str]:
         """Return parameters of which elements can change alone, and which the reference does not change."""
@@ -101,7 +108,7 @@ class WeightMoves:
         It is not kept. None where there is none; the reference has other weights afterwards.
         """
         names = [] if self._is_frozen else self._movable(draw.state, draw.changed)
-        return self._known(draw.state, self._name(names), draw, math.inf) if names else None
+        return self._known(draw.state, self._name(draw.state, names), draw, math.inf) if names else None
 
     def _add(self, base: WeightState, name: str, draw: InputSample, end: float) -> bool:
         """Have one more sample after a change of this parameter; False where there is none."""
