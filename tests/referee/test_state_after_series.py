@@ -1,5 +1,6 @@
 """Buffers are compared after as many calls as a timed series has, and no buffer goes on for longer."""
 
+import itertools
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -22,10 +23,11 @@ class Follower:
     def __init__(self, honest: float, share: float = 0.1) -> None:
         self.honest, self.share = honest, share
         self.counts: list[int] = []
+        self.states: list[Any] = []
         self.child: Any = SimpleNamespace(queue=SimpleNamespace(ring=256))
 
     def load_state(self, state: Any, slots: Any = None) -> None:
-        self.bound, self.counts = 0.0, [*self.counts, 0]
+        self.bound, self.counts, self.states = 0.0, [*self.counts, 0], [*self.states, state]
 
     def time(self, order: Sequence[str], calls: int, **named: Any) -> Any:
         for at in range(calls):
@@ -51,7 +53,9 @@ def measurement(candidate: Follower, *, calls: int, eager_ms: float = 0.01) -> M
     )  # fmt: skip
     vars(candidate).update(reference=reference, slots=dict.fromkeys(VALUES))
     draws: Any = [SimpleNamespace(changed={"bound": None}) for _ in VALUES]
-    weights: Any = SimpleNamespace(state=None)
+    states = itertools.cycle("ab")
+    weights: Any = SimpleNamespace(state="b", draw=lambda draw: draw)
+    weights.next = lambda: vars(weights).update(state=next(states)) or weights.state
     found = Measurement(
         candidate, None, draws, weights, None, is_final=False, pinning=None  # type: ignore[arg-type]
     )  # fmt: skip
@@ -72,6 +76,7 @@ def test_who_updates_in_every_call_is_not() -> None:
         measurement(candidate := Follower(np.inf), calls=200)._check_state()
         few, some, many = candidate.counts
         assert few <= STATE_CALLS and some <= 100 <= many <= 200
+        assert len({*candidate.states}) > 1, "only buffers that begin anew would tell of a comparison"
 
 
 def test_a_slow_reference_makes_few_calls() -> None:

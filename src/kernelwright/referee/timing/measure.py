@@ -663,8 +663,9 @@ class Measurement:
         """Compare buffers after so many calls.
 
         The last of them are on other inputs: what has settled on the first ones would not show whether it is
-        still updated.
+        still updated. Weights may be others, as in a timed series.
         """
+        self._choose_weights()
         *first, last = (arena_of(name) for name in self._next_order())
         n_last = self._rng.randint(1, min(calls, STATE_CALLS) - 1)
         order = [*itertools.islice(itertools.cycle(first), calls - n_last), *[last] * n_last]
