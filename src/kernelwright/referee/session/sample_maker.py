@@ -196,7 +196,7 @@ class DrawMaker:
             keeping: what float inputs keep of their values as drawn; see ``host/odd_rows.Keeping``. With more
                 than nothing kept, a distribution that changes nothing raises Unchanged.
             spare: number of the memory in which the sample lies until the next one there; None: its own.
-            is_renewed: inputs that the task always draws alike are others.
+            is_renewed: what comes again in every draw of the task is other.
         """
         place = self._spare(spare or 0)
         before = None
