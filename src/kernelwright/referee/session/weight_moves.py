@@ -63,7 +63,8 @@ class WeightMoves:
         is_wanted = limit_s > 0 or not (self._is_hard or self.pick(draws))
         if not is_wanted or not self._room or not names:
             return 0.0
-        name = self._name(base, names)
+        is_first = not any(known == base.name for known, _ in self._made)  # it may remain the only one
+        name = self._rng.choices(names, self._weights(names, least=0.0 if is_first else 1.0))[0]
         moved = self._made.get((base.name, name))
         missing = [draw for draw in draws if moved is None or moved.after(draw) is None]
         if not missing:
@@ -73,14 +74,6 @@ class WeightMoves:
             if not self._room or not self._add(base, name, draw, end) or time.perf_counter() > end:
                 break
         return time.perf_counter() - begin
-
-    def _name(self, base: WeightState, names: Sequence[str]) -> str:
-        """Choose a parameter: the first time by size, then half of the time any one.
-
-        Large ones are worth preparing, and the first may remain the only one.
-        """
-        is_first = not any(known == base.name for known, _ in self._made)
-        return self._rng.choices(names, self._weights(names, least=0.0 if is_first else 1.0))[0]
 
     def _weights(self, names: Sequence[str], *, least: float = 1.0) -> list[float]:
         """Return how likely parameters are, by size; together, so much is shared alike besides."""
@@ -108,7 +101,9 @@ class WeightMoves:
         It is not kept. None where there is none; the reference has other weights afterwards.
         """
         names = [] if self._is_frozen else self._movable(draw.state, draw.changed)
-        return self._known(draw.state, self._name(draw.state, names), draw, math.inf) if names else None
+        if not names:
+            return None
+        return self._known(draw.state, self._rng.choices(names, self._weights(names))[0], draw, math.inf)
 
     def _add(self, base: WeightState, name: str, draw: InputSample, end: float) -> bool:
         """Have one more sample after a change of this parameter; False where there is none."""
