@@ -115,7 +115,7 @@ class Calls:
         if self._is_apart:
             self._make_apart(tokens, timeout_s)
         elif spoil and counted > 2 * queue.ring:
-            self._make_around(spoil, tokens, timeout_s, n_extra)
+            self._make_around(spoil, tokens, timeout_s, n_extra, n_kept=len(keep))
         elif total:
             change = change_between(writes, counted, total, queue.ring, per_call_s) if writes else None
             self._child.feed(tokens, timeout_s, n_extra=n_extra, ahead=queue.ring, change=change)
@@ -144,10 +144,13 @@ class Calls:
         own_ns = queue.span_ns(first, first + total - 1)
         return Made(first, total, total, self._child.answered_in_s, own_ns / 1e9)
 
-    def _make_around(self, spoil: Spoil, tokens: Sequence[int], timeout_s: float, n_extra: int) -> None:
+    def _make_around(
+        self, spoil: Spoil, tokens: Sequence[int], timeout_s: float, n_extra: int, *, n_kept: int
+    ) -> None:
         """Make calls, with outputs written to while some that were fed are left.
 
-        None of these outputs is released before the rest is fed, and none is kept any more at the end.
+        None of these outputs is released before the rest is fed. None is compared at the end: those of the
+        first ``n_kept`` calls stay, and the others are released until then.
         """
         queue, ring = self._child.queue, self._child.queue.ring
         first, lead = queue.n_calls, ring // 2
@@ -155,7 +158,7 @@ class Calls:
         begin = time.perf_counter()
         self._child.feed(tokens[:at], timeout_s, n_extra=lead, ahead=ring)
         fed = queue.n_calls - first  # perhaps fewer than ``at``
-        spoil(range(first + fed - ring, first + at - lead))
+        spoil(range(first + max(fed - ring, n_kept), first + at - lead))
         self._child.feed(tokens[fed:], timeout_s, n_extra=n_extra, ahead=ring, goes_on=True)
         self._child.answered_in_s = time.perf_counter() - begin
 
