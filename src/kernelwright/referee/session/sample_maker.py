@@ -401,7 +401,7 @@ class DrawMaker:
                 if is_open:
                     is_half = nudged["unit"] > ULP["float32"]
                     is_new |= one.widen_where_it_jumps(
-                        truth.slot_bytes(slot), moved_by=one.units * self._ulp, in_rows=True,
+                        truth.slot_bytes(slot), moved_by=one.least_units * self._ulp, in_rows=True,
                         least=SMOOTH * nudged["unit"] if is_half else 0.0,
                     )  # fmt: skip
         for one, slot, wide in zip(draw.outputs, self.output_slots, slots, strict=False) if ulps else ():
