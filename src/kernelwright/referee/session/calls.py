@@ -32,7 +32,7 @@ SLOW_S = 0.002
 LEAD_S = 0.003
 """When something is written between calls, as many of those that are fed are left as take about this long."""
 REST_S, UNFED_CALLS = 0.001, 2
-"""After every second change by lot no further calls are fed until as many are left as take about so long; so
+"""After one of every two changes no further calls are fed until as many are left as take about so long; so
 many at least begin before: whoever looks at what was fed does not see when something was written."""
 MOVABLE_CALLS = 3
 """Something can be written between so many calls: one has ended, one goes on, one follows."""
@@ -67,6 +67,7 @@ class Calls:
         """``is_apart``: tensors live on a device, which has to be waited for."""
         self._child, self._is_apart = child, is_apart
         self._numbers: dict[str, int] = {}
+        self._rests: list[bool] = []
         self._free = 0
 
     def bind(self, names: Iterable[str]) -> dict[str, int]:
@@ -79,6 +80,12 @@ class Calls:
     def _next_number(self) -> int:
         used = set(self._numbers.values())
         return next(n for n in range(len(used) + 1) if n not in used)
+
+    def _next_rests(self) -> bool:
+        """Return, of every two changes, once that nothing is fed after it: which of them is a lot."""
+        if not self._rests:
+            self._rests = [True, False] if secrets.randbelow(2) else [False, True]
+        return self._rests.pop()
 
     def forget(self, arena: str) -> None:
         """Free the numbers of an arena's sets, which the process unmaps with its next command."""
@@ -117,7 +124,11 @@ class Calls:
         elif spoil and counted > 2 * queue.ring:
             self._make_around(spoil, tokens, timeout_s, n_extra, n_kept=len(keep))
         elif total:
-            change = change_between(writes, counted, total, queue.ring, per_call_s) if writes else None
+            change = (
+                change_between(writes, counted, total, queue.ring, per_call_s, rests=self._next_rests())
+                if writes
+                else None
+            )
             self._child.feed(tokens, timeout_s, n_extra=n_extra, ahead=queue.ring, change=change)
         own_ns = queue.span_ns(first, first + counted - 1) if counted else 0
         seconds = self._child.answered_in_s if total else 0.0
@@ -185,7 +196,9 @@ class Calls:
         return queue.record(queue.n_calls - 1)
 
 
-def change_between(writes: Writes, counted: int, total: int, ring: int, per_call_s: float) -> Change:
+def change_between(
+    writes: Writes, counted: int, total: int, ring: int, per_call_s: float, *, rests: bool
+) -> Change:
     """Choose by lot where in a series something is written: calls after it count and have outputs kept.
 
     Where there are fewer calls than that takes, it is written before the first is fed.
@@ -193,7 +206,7 @@ def change_between(writes: Writes, counted: int, total: int, ring: int, per_call
     if counted < MOVABLE_CALLS:
         return Change(0, 0, 0, writes)
     lead = rest = math.ceil(LEAD_S / per_call_s)
-    if secrets.randbelow(2):
+    if rests:
         rest = math.ceil(REST_S / per_call_s)
         lead = max(lead, rest + UNFED_CALLS)
     lead = max(1, min(lead, ring // 2, counted - MOVABLE_CALLS + 1))
