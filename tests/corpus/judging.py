@@ -60,7 +60,7 @@ def is_open(findings: Sequence[SpecimenResult]) -> bool:
 
 def opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:
     """Return what opens a referee for a policy."""
-    settings = RefereeSettings(cache_dir=cache, search_timing_s=0.1, load_timeout_s=60.0, device=device)
+    settings = RefereeSettings(cache_dir=cache, load_timeout_s=60.0, device=device)
 
     def open_referee(policy: Policy) -> Referee:
         return Referee(RefereeSettings(**{**vars(settings), "policy": policy}))
