@@ -6,15 +6,11 @@ from functools import partial
 import torch
 
 from kernelwright.referee.host.odd_rows import nearly
-from kernelwright.referee.host.weight_draws import change_state
+from kernelwright.referee.host.weight_draws import TINY, change_state
 
 Change = Callable[[Sequence[torch.Tensor], torch.Generator], None]
 LARGER = 4.0
 """How much larger parameters are that are nearly alike: what cancels then leaves larger roundings."""
-
-
-SMALL = 2.0**-20
-"""Factor of parameters that are small."""
 
 
 def shrink(
@@ -63,7 +59,7 @@ FLAT: Mapping[str, Change] = {
     "all_zero": partial(shrink, share=1.0),
     "half_zero": partial(shrink, share=0.5),
     "one_zero": partial(shrink, share=0.0),
-    "small": partial(shrink, share=1.0, factor=SMALL),
+    "small": partial(shrink, share=1.0, factor=TINY),
     "alike_large": partial(make_alike, factor=LARGER),
     "alike": partial(make_alike, factor=1.0),
 }
