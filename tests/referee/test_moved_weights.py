@@ -14,7 +14,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.task import Task
 from kernelwright.referee.checks import moved as moved_check
-from kernelwright.referee.session.calls import MOVABLE_CALLS, Made, change_between
+from kernelwright.referee.session.calls import MOVABLE_CALLS, Calls, Made, change_between
 from kernelwright.referee.session.candidate_process import CandidateProcess, Failure
 from kernelwright.referee.session.input_samples import ONE_ELEMENT, InputSample, SampleKey, WeightState
 from kernelwright.referee.session.live_weights import LiveWeights
@@ -90,6 +90,12 @@ def test_some_calls_begin_after_a_change_though_no_further_call_was_fed() -> Non
     for rests in (False, True):
         change = change_between([], 200, 210, 256, 1e-4, rests=rests)
         assert (change.rest < change.lead) == rests
+
+
+def test_one_of_every_two_changes_is_followed_by_no_further_call() -> None:
+    calls = Calls(None, is_apart=False)  # type: ignore[arg-type]
+    pairs = [(calls._next_rests(), calls._next_rests()) for _ in range(40)]
+    assert set(pairs) == {(True, False), (False, True)}
 
 
 def test_a_short_series_begins_after_the_change() -> None:
