@@ -97,8 +97,9 @@ def test_outputs_that_are_taken_back_may_have_been_written_to(
     """Whoever takes none back after a pause meets outputs that were written to in the middle of a series."""
     with referee.open(Task(name="one_hot", source=ONE_HOT)) as session:
         source = TAKES_BACK.replace("CLEARS", str(clears)).replace("LONGEST_S", str(longest_s))
-        found = session.evaluate(Candidate(source=source))
-    assert found.status is (Status.VERIFIED if clears else Status.INCORRECT_NUMERICS), found.detail
+        found = [session.evaluate(Candidate(source=source)) for _ in range(1 if clears else 4)]
+    seen = {one.status for one in found}  # which outputs are written to is a lot
+    assert seen == {Status.VERIFIED} if clears else Status.INCORRECT_NUMERICS in seen, found[-1].detail
 
 
 def test_keeping_a_result_while_inputs_begin_alike_is_found(pointwise: RefereeSession) -> None:
