@@ -163,6 +163,7 @@ class Held(nn.Module):
         self.still = nn.Parameter(torch.ones(8), requires_grad=False)
         self.register_buffer("saved", torch.ones(8))
         self.register_buffer("unsaved", torch.ones(8), persistent=False)
+        self.register_buffer("cache", None, persistent=False)
         self.table = torch.full((8,), 2.0)
         self.pair, self.kinds, self.levels = ([2.0], 3.0), {2}, {0: 1.0, None: {1, "a"}}
 
@@ -226,6 +227,8 @@ def test_changes_and_copies_mean_what_they_mean_for_the_original(
         torch.testing.assert_close(again(x()), m(x()))
     assert facts_of(again) == facts_of(m)
     torch.testing.assert_close(again(x()), m(x()))
+    again.cache = m.cache = torch.ones(8)
+    assert again.state_dict().keys() == m.state_dict().keys()
 
 
 # -- attributes -------------------------------------------------------------------------------------

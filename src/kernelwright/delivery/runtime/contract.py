@@ -179,6 +179,8 @@ class Part:
     order: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Parameters, buffers and submodules in their order, by where they are held, where the order may matter;
     None left out."""
+    unsaved: tuple[str, ...] = ()
+    """Buffers that the state_dict leaves out, those that are None too."""
 
 
 @dataclass(frozen=True)
@@ -498,8 +500,9 @@ def _describe_part(part: nn.Module, same_as: str | None, names: Mapping[int, str
         holder: tuple(name for name, value in vars(part)[holder].items() if value is None)
         for holder in HOLDERS
     }
+    unsaved = tuple(name for name in part._buffers if name in part._non_persistent_buffers_set)
     kind = original_class(type(part))
-    return Part(name_of(kind), attributes, opaque, nothing, code_of(kind), same_as)
+    return Part(name_of(kind), attributes, opaque, nothing, code_of(kind), same_as, unsaved=unsaved)
 
 
 def _holds_code(value: Any) -> bool:
@@ -580,15 +583,17 @@ def is_settled(value: Any) -> bool:
 def _part_to_data(part: Part) -> dict[str, Any]:
     plain = {name: plain_to_data(value) for name, value in part.attributes.items()}
     data = {f.name: getattr(part, f.name) for f in fields(Part)} | {"attributes": plain}
-    if not part.order:
-        del data["order"]
+    for name in ("order", "unsaved"):
+        if not data[name]:
+            del data[name]
     return data
 
 
 def _part_from_data(data: Mapping[str, Any]) -> Part:
     attributes = {name: plain_from_data(value) for name, value in data["attributes"].items()}
     order = {holder: tuple(names) for holder, names in data.get("order", {}).items()}
-    return Part(**{**data, "attributes": attributes, "order": order})
+    unsaved = tuple(data.get("unsaved", ()))
+    return Part(**{**data, "attributes": attributes, "order": order, "unsaved": unsaved})
 
 
 def _gradients(data: Mapping[str, Any] | None) -> Gradients | None:

@@ -303,4 +303,5 @@ def _blank(folder: Path, part: Part) -> nn.Module:
     vars(blank).update(copy.deepcopy(part.attributes))  # the contract keeps what was verified
     for holder in HOLDERS:
         getattr(blank, holder).update(dict.fromkeys(part.nothing.get(holder, ())))
+    blank._non_persistent_buffers_set.update(part.unsaved)
     return blank
