@@ -135,7 +135,7 @@ def optimize(
         library_calls: may a kernel leave the work to torch and its libraries? Default ``allowed``.
         weights: ``every_call``: each call pays for what it computes from weights; ``frozen``: weights are
             constant, and a kernel may prepare them once. Default ``every_call``.
-        nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee.md.
+        nonfinite: is NaN and infinity judged: ``auto``, ``same`` or ``ignored``; see docs/referee/inputs.md.
         peak_memory: how many times the original's peak memory the module may take. Default 1.25.
         evaluator: who judges, an address or an object; default: the referee here.
         workers: ``ray`` or ``ray://HOST:PORT``: a device of that cluster judges; see docs/fleet.md.

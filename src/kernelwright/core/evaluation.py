@@ -151,7 +151,7 @@ class NumericalError(Frozen):
 
     workload: str
     family: str
-    """Input distribution, as docs/referee.md lists them: ``as_is``, ``scaled``, ``odd_rows`` …"""
+    """Input distribution, as docs/referee/inputs.md lists them: ``as_is``, ``scaled``, ``odd_rows`` …"""
     output: str
     """``out0``, ``out1`` …, or ``buffer:NAME``."""
     error: float
@@ -181,7 +181,7 @@ class Speedup(Frozen):
     """Median of the paired ratios; with several pairs of processes, the geometric mean of their medians. The
     candidate is faster above 1."""
     low: float = Field(ge=0)
-    """Lower end of the 95 % interval, which includes differences between processes (docs/referee.md)."""
+    """Lower end of the 95 % interval, with the differences between processes (docs/referee/timing.md)."""
     high: float = Field(gt=0)
     """Upper end."""
 
@@ -269,7 +269,7 @@ class Evaluation(Frozen):
     families_skipped: dict[str, str] = Field(default_factory=dict)
     """Input distribution -> why it could not be used (the reference itself is not finite on it)."""
     results: tuple[WorkloadResult, ...] = ()
-    """With memory that the processes keep, so that no side pays for fresh pages (docs/referee.md)."""
+    """With memory that the processes keep, so that no side pays for fresh pages (docs/referee/timing.md)."""
     ordinary: tuple[OrdinaryResult, ...] | None = None
     """The same workloads in an ordinary process; None where this was not measured: in searches, on devices,
     and in old stored evaluations."""

@@ -79,7 +79,7 @@ class OwnDraw(Frozen):
     """A draw on which a candidate is looked at: never one of a verdict's."""
 
     family: str = Field(max_length=40)
-    """Input distribution, as docs/referee.md lists them."""
+    """Input distribution, as docs/referee/inputs.md lists them."""
     variant: int = 0
     weights: str = "constructed"
     """Or how weights are changed: a style of ``referee/host/weight_draws.py``."""

@@ -52,7 +52,7 @@ FAMILY_WORDS: Mapping[str, str] = {
     "mixed": "odd rows and odd elements together",
     "nonfinite": "with NaN or infinity in a few rows",
 }
-"""The referee's kinds of inputs in words; docs/referee.md has the whole of it."""
+"""The referee's kinds of inputs in words; docs/referee/inputs.md has the whole of it."""
 
 
 @dataclass(frozen=True)
