@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from kernelwright.core.checkup import Checkup, Severity
-from kernelwright.report.checkups import counts_line, ordered, verdict_word
+from kernelwright.report.checkups import counts_line, flag_lines, ordered, verdict_word
 from kernelwright.report.markdown import table
 
 PROBED = {
@@ -80,8 +80,7 @@ def _tables(members: list[Checkup]) -> list[str]:
 def _row(checkup: Checkup) -> tuple[str, str]:
     sizes = ", ".join(f"{name}={value}" for name, value in checkup.sizes.items())
     serious = [flag for flag in ordered(checkup.flags) if flag.severity is not Severity.NOTE]
-    why = "<br>".join(dict.fromkeys(f"**{flag.check}** {flag.says}" for flag in serious))
-    return f"{checkup.task}{f' ({sizes})' if sizes else ''}", why
+    return f"{checkup.task}{f' ({sizes})' if sizes else ''}", flag_lines(serious)
 
 
 def _agreement(level: int, members: list[Checkup]) -> str:

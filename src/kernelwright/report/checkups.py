@@ -85,15 +85,16 @@ def checkups_markdown(
 
 
 def _reasons(checkup: Checkup) -> tuple[str, ...]:
-    lines = _lines(flag for flag in ordered(checkup.flags) if flag.severity is not Severity.NOTE)
+    lines = flag_lines(flag for flag in ordered(checkup.flags) if flag.severity is not Severity.NOTE)
     return f"{checkup.task} ({_at(checkup)})", verdict_word(checkup), lines
 
 
 def _notes(checkup: Checkup) -> tuple[str, str]:
-    return f"{checkup.task} ({_at(checkup)})", _lines(checkup.flags)
+    return f"{checkup.task} ({_at(checkup)})", flag_lines(checkup.flags)
 
 
-def _lines(flags: Iterable[Flag]) -> Marked:
+def flag_lines(flags: Iterable[Flag]) -> Marked:
+    """Return a cell of a Markdown table with a line for each flag."""
     return Marked("<br>".join(dict.fromkeys(f"**{plain(flag.check)}** {plain(flag.says)}" for flag in flags)))
 
 
