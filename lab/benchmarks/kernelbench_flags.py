@@ -1,7 +1,7 @@
 """Write the list of KernelBench problems that speedups should not be trusted on.
 
-1. ``kernelwright check KernelBench/KernelBench --out benchmarks/results/kernelbench-flags`` examines every
-   problem (goes on with ``--resume``).
+1. ``kernelwright check KernelBench/KernelBench --only 'level[123]/*' --out benchmarks/results/kernelbench-flags``
+   examines every problem (goes on with ``--resume``).
 2. This script turns its results.json into docs/kernelbench-problems.md and says where the flags and an
    earlier, independent probe disagree. Exit code 1 when one that everybody knows to be bad is not flagged.
 
@@ -53,7 +53,7 @@ def main(results: Path) -> int:
     checkups = sorted((Checkup.model_validate(row) for row in document["tasks"]), key=place)
     lines = [
         "# KernelBench's problems, examined",
-        f"`kernelwright check KernelBench/KernelBench --out {results.parent}` and "
+        f"`kernelwright check KernelBench/KernelBench --only 'level[123]/*' --out {results.parent}` and "
         "`python -m lab.benchmarks.kernelbench_flags` make this page, from KernelBench 423217d in train mode "
         "(its default). [Checking a task](check.md) explains the flags. Notes are omitted here; "
         f"`{results.with_name('results.md')}` has them. Brackets show sizes that were reduced for the check. "
