@@ -1,7 +1,7 @@
 """Write the list of KernelBench problems that speedups should not be trusted on.
 
-1. ``kernelwright check KernelBench/KernelBench --only 'level[123]/*' --out FOLDER`` examines every problem (goes
-   on with ``--resume``); FOLDER is benchmarks/results/kernelbench-flags.
+1. ``kernelwright check KernelBench/KernelBench --only 'level[123]/*' --out FOLDER`` examines every problem
+   (goes on with ``--resume``); FOLDER is benchmarks/results/kernelbench-flags.
 2. This script turns its results.json into docs/kernelbench-problems.md and says where the flags and an
    earlier, independent probe disagree. Exit code 1 when one that everybody knows to be bad is not flagged.
 
