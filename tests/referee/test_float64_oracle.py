@@ -337,3 +337,17 @@ def test_what_float32_holds_and_views_are_not_moved() -> None:
     exact = torch.tensor([[2.0, 3.0], [3.0, 5.0]], dtype=torch.float64) / 3
     assert torch.allclose(third, exact, rtol=2 * EPS32, atol=0) and not torch.equal(third, exact)
     assert third[1, 0] == 1.0
+
+
+class Fused(nn.Module):
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(query, key, value)
+
+
+def test_the_scores_of_a_fused_attention_move_as_those_of_one_by_hand() -> None:
+    """Two keys whose scores are huge and nearly equal: roundings decide which of them is seen."""
+    query, value = torch.rand(1, 1, 1, 8) + 1, torch.tensor([[[[0.0], [1.0]]]])
+    key = torch.full((1, 1, 2, 8), 2.0**30)
+    key[..., 1, 0] += 2.0**10
+    seen = {round(float(run_in_double(Fused(), (query, key, value), 2.0**-20)[1])) for _ in range(60)}
+    assert seen == {0, 1}

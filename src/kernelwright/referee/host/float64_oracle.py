@@ -16,11 +16,12 @@ float64: an operation that has no float64 kernel or is compiled for another dtyp
 import contextlib
 import copy
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -139,11 +140,18 @@ def call_double(double: nn.Module, args: Any, rounding: float = 0.0) -> Any:
     try:
         values = doubled(args)
         mode = InDouble(own)
-        with MovedResults(rounding) if rounding else contextlib.nullcontext(), mode:
+        with _moving(rounding) if rounding else contextlib.nullcontext(), mode:
             result = double(*values)
         return mode.kept(result)
     finally:
         torch.set_default_dtype(before)
+
+
+@contextlib.contextmanager
+def _moving(rounding: float) -> Iterator[None]:
+    """Have results of operations move; an attention is taken apart, or its scores would not."""
+    with sdpa_kernel(SDPBackend.MATH), MovedResults(rounding):
+        yield
 
 
 def double_of(model: nn.Module) -> nn.Module:
