@@ -137,3 +137,24 @@ def test_a_tensor_that_only_a_list_holds_is_a_constant() -> None:
 def test_a_part_of_a_buffer_that_a_list_holds_is_not_capturable() -> None:
     with pytest.raises(CaptureError, match="a view of table that an attribute holds"):
         capture_module(Listing(lambda m: m.table[:1]), [torch.randn(4, 8)])  # type: ignore[index]
+
+
+class Quantiles(nn.Module):
+    def forward(self, x: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+        return torch.quantile(x, shares, dim=1)
+
+
+class FixedQuantiles(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shares = torch.tensor([0.25, 0.75])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.quantile(x, self.shares, dim=1)
+
+
+def test_quantiles_are_captured_where_their_shares_are_known_and_end_no_process_elsewhere() -> None:
+    x = torch.randn(8, 16)
+    assert capture_module(FixedQuantiles(), (x,)).outputs
+    with pytest.raises(CaptureError, match="shares that are no constants"):
+        capture_module(Quantiles(), (x, torch.tensor([0.5])))

@@ -26,6 +26,8 @@ KEPT_WHOLE = (torch.ops.aten.scaled_dot_product_attention.default, *RECURRENT)
 """Composite operators that stay one node: a library kernel carries them out best, and the recurrent
 ones would unroll to tens of thousands of nodes."""
 
+QUANTILES = (torch.ops.aten.quantile.default, torch.ops.aten.nanquantile.default)
+
 
 @dataclass(frozen=True)
 class Placeholder:
@@ -79,6 +81,7 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
         with torch.no_grad(), warnings.catch_warnings(), shapes_only():
             warnings.simplefilter("ignore")  # torch's own deprecations while it copies graphs
             exported = torch.export.export(model, inputs, strict=False)
+            _require_known_shares(exported)
             table = torch.export.default_decompositions()
             for op in KEPT_WHOLE:
                 table.pop(op, None)  # type: ignore[no-untyped-call]
@@ -87,6 +90,19 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         raise CaptureError(f"torch.export: {first_line}") from error
     return _describe(exported, inputs, model)
+
+
+def _require_known_shares(exported: torch.export.ExportedProgram) -> None:
+    """Raise CaptureError for quantiles of shares without values: torch dies of SIGSEGV taking these apart."""
+    known = {
+        spec.arg.name for spec in exported.graph_signature.input_specs
+        if spec.kind is InputKind.CONSTANT_TENSOR
+        and not isinstance(exported.constants.get(str(spec.target)), FakeTensor)
+    }  # fmt: skip
+    for node in exported.graph.nodes:
+        shares = node.args[1] if node.target in QUANTILES else None
+        if isinstance(shares, fx.Node) and shares.name not in known:
+            raise CaptureError("quantiles of shares that are no constants")
 
 
 def _told_apart(inputs: Sequence[Any]) -> tuple[Any, ...]:
