@@ -140,21 +140,21 @@ def test_a_part_of_a_buffer_that_a_list_holds_is_not_capturable() -> None:
 
 
 class Quantiles(nn.Module):
-    def forward(self, x: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
-        return torch.quantile(x, shares, dim=1)
+    def forward(self, x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+        return torch.quantile(x, q, dim=1)
 
 
 class FixedQuantiles(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.shares = torch.tensor([0.25, 0.75])
+        self.q = torch.tensor([0.25, 0.75])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.quantile(x, self.shares, dim=1)
+        return torch.quantile(x, self.q, dim=1)
 
 
-def test_quantiles_are_captured_where_their_shares_are_known_and_end_no_process_elsewhere() -> None:
+def test_quantiles_are_captured_where_their_probabilities_are_known_and_end_no_process_elsewhere() -> None:
     x = torch.randn(8, 16)
     assert capture_module(FixedQuantiles(), (x,)).outputs
-    with pytest.raises(CaptureError, match="shares that are no constants"):
+    with pytest.raises(CaptureError, match="quantile with a tensor `q` that is no constant"):
         capture_module(Quantiles(), (x, torch.tensor([0.5])))

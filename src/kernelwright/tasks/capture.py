@@ -27,6 +27,8 @@ KEPT_WHOLE = (torch.ops.aten.scaled_dot_product_attention.default, *RECURRENT)
 ones would unroll to tens of thousands of nodes."""
 
 QUANTILES = (torch.ops.aten.quantile.default, torch.ops.aten.nanquantile.default)
+"""With probabilities in a tensor ``q``, whose values torch 2.13 reads when it takes them apart: where it
+knows none, the process ends with SIGSEGV."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
         with torch.no_grad(), warnings.catch_warnings(), shapes_only():
             warnings.simplefilter("ignore")  # torch's own deprecations while it copies graphs
             exported = torch.export.export(model, inputs, strict=False)
-            _require_known_shares(exported)
+            _require_known_probabilities(exported)
             table = torch.export.default_decompositions()
             for op in KEPT_WHOLE:
                 table.pop(op, None)  # type: ignore[no-untyped-call]
@@ -92,17 +94,17 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
     return _describe(exported, inputs, model)
 
 
-def _require_known_shares(exported: torch.export.ExportedProgram) -> None:
-    """Raise CaptureError for quantiles of shares without values: torch dies of SIGSEGV taking these apart."""
+def _require_known_probabilities(exported: torch.export.ExportedProgram) -> None:
+    """Raise CaptureError for quantiles whose probabilities have no values; see ``QUANTILES``."""
     known = {
         spec.arg.name for spec in exported.graph_signature.input_specs
         if spec.kind is InputKind.CONSTANT_TENSOR
         and not isinstance(exported.constants.get(str(spec.target)), FakeTensor)
     }  # fmt: skip
     for node in exported.graph.nodes:
-        shares = node.args[1] if node.target in QUANTILES else None
-        if isinstance(shares, fx.Node) and shares.name not in known:
-            raise CaptureError("quantiles of shares that are no constants")
+        q = node.args[1] if node.target in QUANTILES else None
+        if isinstance(q, fx.Node) and q.name not in known:
+            raise CaptureError(f"{node.target.__name__.split('.')[0]} with a tensor `q` that is no constant")
 
 
 def _told_apart(inputs: Sequence[Any]) -> tuple[Any, ...]:
