@@ -37,7 +37,7 @@ from kernelwright.core.task import Task  # noqa: E402
 from kernelwright.remote.fleet.cluster import WorkerLost  # noqa: E402
 from kernelwright.remote.fleet.fleet import Fleet  # noqa: E402
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes  # noqa: E402
-from kernelwright.remote.fleet.ray_cluster import RayAnswer, RayCluster  # noqa: E402
+from kernelwright.remote.fleet.ray_cluster import RayAnswer, RayCluster, _init  # noqa: E402
 from kernelwright.remote.fleet.session import FleetEvaluator, FleetPlace  # noqa: E402
 from kernelwright.targets.base import BuildSite  # noqa: E402
 from kernelwright.targets.cpp.build import build_cpp  # noqa: E402
@@ -276,6 +276,29 @@ def test_a_cluster_is_reached_through_its_client_server(tmp_path: Path) -> None:
     finally:
         cluster.shutdown()
     assert len(set(ended(tmp_path))) == len(ended(tmp_path)) == len(SOURCES) + 1
+
+
+def test_a_client_server_that_aborts_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([ConnectionAbortedError("Initialization failure from server"), None])
+    asked: list[str] = []
+
+    def stub(address: str, **_: Any) -> None:
+        asked.append(address)
+        if (failure := next(answers)) is not None:
+            raise failure
+
+    monkeypatch.setattr("ray.init", stub)
+    _init("ray://there:10001", {})
+    assert asked == ["ray://there:10001"] * 2
+
+
+def test_a_client_server_that_keeps_aborting_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stub(address: str, **_: Any) -> None:
+        raise ConnectionAbortedError("Initialization failure from server")
+
+    monkeypatch.setattr("ray.init", stub)
+    with pytest.raises(ConnectionAbortedError, match="from server"):
+        _init("ray://there:10001", {})
 
 
 def listens(port: int) -> bool:

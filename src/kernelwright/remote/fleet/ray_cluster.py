@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 OBJECT_STORE_BYTES = 100_000_000
 """Of a cluster of our own: texts pass through it, and live modules; Ray puts what is larger on disk; ours."""
+N_CONNECTIONS = 4
+"""Attempts to reach a client server: 9 of 30 first ones failed with grpcio 1.85.3 and Ray 2.60.0; ours."""
 LOST = (
     exceptions.RayActorError,
     exceptions.ActorUnschedulableError,
@@ -207,18 +209,32 @@ def _connect(address: str | None) -> None:
         try:
             if address is not None:
                 _require_somebody(address)
-            ray.init(
-                address or "local",
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                **(own if address is None else {}),
-            )
+            _init(address, own if address is None else {})
         except (OSError, RuntimeError, ValueError, exceptions.RayError) as error:
             where = "on this machine" if address is None else f"at {address}"
             raise MachineError(
                 f"no Ray cluster {where}: {one_line(error)}; start one with `ray start --head`, of the same "
                 "versions of Ray and Python"
             ) from error
+
+
+def _init(address: str | None, own: Mapping[str, Any]) -> None:
+    """Call ``ray.init``, again where the client server at ``ray://`` aborts.
+
+    That server starts a process for each client. Now and then the process ends at once, and Ray answers that
+    the connection was aborted; whoever asks again gets another process.
+    """
+    for attempt in range(1, N_CONNECTIONS + 1):
+        try:
+            ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+            return
+        except ConnectionAbortedError:
+            if attempt == N_CONNECTIONS:
+                raise
+            log.info("the client server at %s aborted the connection; once more", address)
+        finally:
+            if not ray.is_initialized():
+                ray.shutdown()  # a failed client leaves Ray in client mode: no other cluster is reached
 
 
 def _require_somebody(address: str) -> None:
