@@ -55,6 +55,62 @@ def test_a_bench_that_goes_on_elsewhere_names_both_machines(
     assert "| CPU B |" in Path("trial/results.md").read_text(encoding="utf-8")
 
 
+def test_a_bench_takes_over_the_rows_of_another_store(
+    cli: Any, engine: Any, folder: Path, tmp_path: Path
+) -> None:
+    cli("bench", folder, "--name", "trial", "--only", "1_*", "--store", tmp_path / "one.db")
+    engine.played.clear()
+    there = ("--store", tmp_path / "two.db", "--earlier", "trial/results.json")
+    found = cli("bench", folder, "--name", "rest", *there, "--json")
+    assert found.code == 0 and engine.played == ["2_Second"]
+    assert [row["task"] for row in found.json["rows"]] == ["1_First", "2_Second"] and not found.json["left"]
+    assert found.json["summaries"][0]["n_tasks"] == 2
+    engine.played.clear()
+    both = ("--store", tmp_path / "three.db", "--earlier", "rest/results.json")
+    again = cli("bench", folder, "--name", "all", *both, "--json")
+    assert engine.played == [] and again.json["rows"] == found.json["rows"]
+
+
+def test_a_bench_runs_anew_what_failed_elsewhere(cli: Any, engine: Any, folder: Path, tmp_path: Path) -> None:
+    engine.error = MachineError("needs 93 GiB; scale batch_size down")
+    cli("bench", folder, "--name", "trial", "--only", "1_*", "--store", tmp_path / "one.db")
+    engine.error = None
+    there = ("--store", tmp_path / "two.db", "--earlier", "trial/results.json")
+    found = cli("bench", folder, "--name", "rest", *there, "--json")
+    assert [row["ending"] for row in found.json["rows"]] == ["faster", "faster"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "No such file or directory"),
+        ("{", "no results of a bench"),
+        ('{"rows": [{"task": 1}]}', "no results of a bench: rows.0"),
+        ('{"rows": []}', "its conditions are not known; run these tasks again"),
+    ],
+)
+def test_earlier_results_that_cannot_be_read_are_refused(
+    cli: Any, engine: Any, folder: Path, tmp_path: Path, text: str | None, message: str
+) -> None:
+    file = tmp_path / "results.json"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    result = cli("bench", folder, "--earlier", file)
+    assert result.code == 2 and message in result.err and len(result.err.splitlines()) == 1
+    assert engine.played == []
+
+
+def test_earlier_results_of_other_conditions_are_refused(cli: Any, engine: Any, folder: Path) -> None:
+    cli("bench", folder, "--name", "trial", "--budget-evaluations", "3")
+    result = cli("bench", folder, "--name", "rest", "--earlier", "trial/results.json")
+    assert result.code == 2 and "budget was {'evaluations': 3}, and is {} here" in result.err
+    written = json.loads(Path("trial/results.json").read_text(encoding="utf-8"))
+    written["conditions"] = {**written["conditions"], "budget": {}, "referee": 1}
+    Path("trial/results.json").write_text(json.dumps(written), encoding="utf-8")
+    result = cli("bench", folder, "--name", "rest", "--earlier", "trial/results.json")
+    assert result.code == 2 and "referee was 1, and is" in result.err
+
+
 def test_a_failing_task_is_a_row_and_exit_code_1(cli: Any, engine: Any, folder: Path) -> None:
     engine.error = MachineError("needs 93 GiB; scale batch_size down")
     result = cli("bench", folder, "--name", "trial", "--json")

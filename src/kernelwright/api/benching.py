@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
+from kernelwright.api.earlier import Measured, conditions_of, join, read_earlier, rows_for
 from kernelwright.api.experiments import check_place, check_title, failure_of, row_of, title_for
 from kernelwright.api.machines import bound_settings, environment_of, further_baselines, parse_target
 from kernelwright.api.models import check_models, ready_models
@@ -51,6 +52,8 @@ class _Bench:
     """By task id."""
     models: ModelSettings | None
     baselines: tuple[str, ...] | None
+    elsewhere: list[Measured]
+    """What other stores and machines measured of these tasks; those are not run."""
     rows: list[BenchRow] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     devices: dict[str, dict[str, FactValue]] = field(default_factory=dict)
@@ -58,19 +61,31 @@ class _Bench:
 
     def result(self) -> BenchResult:
         """Return what there is so far; tasks that were not come to count as left."""
-        begun = {*(row.task for row in self.rows), *self.left}
+        whole = join([*self.elsewhere, Measured(rows=tuple(self.rows), devices=self.devices)])
+        begun = {*(row.task for row in whole.rows), *self.left}
         order = {entry.task.name: number for number, entry in enumerate(self.entries)}
         waiting = [entry.task.name for entry in self.entries if entry.task.name not in begun]
-        environment = shared_facts(self.devices) or environment_of(probe.probe_machine())
+        environment = shared_facts(whole.devices) or environment_of(probe.probe_machine())
         return BenchResult(
             title=self.title,
-            rows=tuple(sorted(self.rows, key=lambda row: order[row.task])),
+            rows=tuple(sorted(whole.rows, key=lambda row: order[row.task])),
             left=(*self.left, *waiting),
             command=self.request.command_line(),
             environment={**environment, **package_versions(self.baselines or ())},
             is_quick=self.request.quick,
-            devices=self.devices,
+            devices=whole.devices,
+            conditions=conditions_of(self.request, self.baselines),
         )
+
+    def show_earlier(self, progress: RunsProgress) -> None:
+        """Tell of the rows that are taken over."""
+        for row in (row for part in self.elsewhere for row in part.rows):
+            progress.finish_one_of(row)
+
+    @property
+    def _to_run(self) -> list[BenchTask]:
+        taken = {row.task_id for part in self.elsewhere for row in part.rows}
+        return [entry for entry in self.entries if entry.task.id not in taken]
 
     def run_on(self, fleet: Fleet, progress: RunsProgress) -> None:
         """Bring every task to its end, tasks side by side; after ``stop_after`` seconds none is begun."""
@@ -89,7 +104,7 @@ class _Bench:
             return FleetJob(entry.task.name, play, begun.is_like if begun else any_machine)
 
         left = Lanes(fleet).run(
-            [job_of(entry) for entry in self.entries if not self._keep(entry, progress)],
+            [job_of(entry) for entry in self._to_run if not self._keep(entry, progress)],
             lambda: ends is None or time.monotonic() <= ends,
         )
         self.left += [job.name for job in left]
@@ -114,7 +129,7 @@ class _Bench:
         """Bring every task to its end; after ``stop_after`` seconds none is begun or carried on."""
         stop_after = self.request.stop_after
         ends = None if stop_after is None else time.monotonic() + stop_after
-        for entry in self.entries:
+        for entry in self._to_run:
             record = self.earlier.get(entry.task.id)
             is_finished = record is not None and record.state is RunState.FINISHED
             if ends is not None and time.monotonic() > ends and not is_finished:
@@ -207,6 +222,7 @@ def run_bench(
     bench = _begin(request, title or title_for(request), settings, store)
     try:
         with show_runs(len(bench.entries), progress) as shown:
+            bench.show_earlier(shown)
             _run(bench, shown)
     except KeyboardInterrupt:
         on_result(bench.result())
@@ -251,7 +267,9 @@ def _begin(request: BenchRequest, title: str, settings: Settings | None, store: 
     find_recipe(request.recipe)
     check_team(request.team, parse_target(request.target, is_elsewhere=request.workers is not None))
     ready = ready_models(models, request.team, [request.recipe], request.budget.usd)
-    return _Bench(request, title, where, opened, entries, earlier, ready, baselines)
+    measured = read_earlier(request.earlier, conditions_of(request, baselines))
+    elsewhere = rows_for([entry for entry in entries if entry.task.id not in earlier], measured)
+    return _Bench(request, title, where, opened, entries, earlier, ready, baselines, elsewhere)
 
 
 def _check_conditions(

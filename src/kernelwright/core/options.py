@@ -255,7 +255,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "earlier", "--earlier", "Begin with what tuning the same parameters measured before, here or on "
         "another machine: a T4 file, or a folder that --out named. Repeatable.", "Search", metavar="PATH",
-        many=True,
+        many=True, only=("tune",),
     ),
     Option(
         "budget.evaluations", "--budget-evaluations", "Candidates to measure at most.", "Budget", kind=int,
@@ -479,6 +479,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "resume", "--resume", "Keep what --out has already and do the rest.", "Results", kind=bool,
         only=("check", "audit"),
+    ),
+    Option(
+        "earlier", "--earlier", "Take over the rows of this results.json, from another store or machine; the "
+        "conditions must be the same. Repeatable.", "Results", metavar="FILE", many=True, only=("bench",),
     ),
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(

@@ -239,6 +239,8 @@ class BenchRequest(_Experiment, _WithPolicy):
     baselines: tuple[str, ...] | None = None
     stop_after: float | None = Field(default=None, ge=1.0)
     """Seconds after which no further task is begun."""
+    earlier: tuple[str, ...] = ()
+    """Files of results from other stores or machines: tasks that have a row there are not run."""
     peers: bool = False
     """Compare what is delivered with all that a careful user could pick instead."""
     quick: bool = False

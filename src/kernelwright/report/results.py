@@ -67,6 +67,8 @@ class BenchResult(Results):
     """Delivered by the search's own verdicts."""
     devices: DeviceFacts = field(default_factory=dict)
     """Of each device that judged; ``environment`` is what is known of all alike."""
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    """Under which every row was measured; rows that are taken over must have the same."""
     date: str = field(default_factory=date_now)
 
     @property
@@ -87,6 +89,7 @@ class BenchResult(Results):
             "command": self.command,
             "environment": self.environment,
             "devices": self.devices,
+            "conditions": self.conditions,
             "is_quick": self.is_quick,
             "summaries": self.summaries,
             "rows": self.rows,
