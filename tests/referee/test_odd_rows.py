@@ -472,7 +472,7 @@ def test_values_that_are_treated_apart_are_followed(reference: object, special: 
 
 
 def test_whole_rows_are_special_where_that_is_accepted() -> None:
-    x, at = torch.randn(16, 8), torch.randint(1, 9, (16, 8))
+    x, at = torch.randn(64, 8), torch.randint(1, 9, (64, 8))
 
     def mean(x: torch.Tensor, at: torch.Tensor, least: int) -> torch.Tensor:
         kept = at != 0
@@ -482,7 +482,7 @@ def test_whole_rows_are_special_where_that_is_accepted() -> None:
     assert (safe.special_rows, unsafe.special_rows) == ({1}, set()) and safe.special == unsafe.special
     moved = [x.clone(), at.clone()]
     change_sample(moved, "mild_rows", 0, Keeping.NOTHING, generator(), safe)
-    assert 0 < int((moved[1] == 0).all(1).sum()) < 12
+    assert 0 < int((moved[1] == 0).all(1).sum()) < 48
 
 
 def test_labels_hit_and_sequences_agree() -> None:
