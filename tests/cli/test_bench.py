@@ -84,8 +84,8 @@ def test_a_bench_runs_anew_what_failed_elsewhere(cli: Any, engine: Any, folder: 
     ("text", "message"),
     [
         (None, "No such file or directory"),
-        ("{", "no results of a bench"),
-        ('{"rows": [{"task": 1}]}', "no results of a bench: rows.0"),
+        ("{", "no such results"),
+        ('{"rows": [{"task": 1}]}', "no such results: rows.0"),
         ('{"rows": []}', "its conditions are not known; run these tasks again"),
     ],
 )

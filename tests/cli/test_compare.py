@@ -142,6 +142,23 @@ def test_resume_carries_on_what_was_interrupted_and_repeats_nothing(
     assert arena.played == []
 
 
+def test_whole_tasks_are_taken_over_from_another_store(
+    cli: Any, arena: Arena, folder: Path, tmp_path: Path
+) -> None:
+    arguments = ["compare", folder, "--recipes", RECIPES]
+    arena.interrupt_at = 3 * PER_RUN + 1
+    cli(*arguments, "--name", "one", "--store", tmp_path / "one.db")
+    assert [run["task"] for run in read("one")["runs"]] == ["1_First"] * 2
+    arena.interrupt_at = None
+    arena.played.clear()
+    there = ("--store", tmp_path / "two.db", "--earlier", "one/comparison.json")
+    assert cli(*arguments, "--name", "two", *there).code == 0
+    assert arena.played == [("2_Second", recipe, 0) for recipe in RECIPES.split(",")]
+    assert read("two")["comparison"]["n_cells"] == 2 and len(read("two")["devices"]) == 1
+    other = cli(*arguments, "--name", "three", "--budget-evaluations", "1", *there)
+    assert other.code == 2 and "budget was" in other.err
+
+
 def test_tables_are_there_after_every_task(cli: Any, arena: Arena, folder: Path) -> None:
     arena.interrupt_at = 2 * PER_RUN + 1
     assert cli("compare", folder, "--recipes", RECIPES, "--name", "c").code == 130

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
-from kernelwright.api.earlier import Measured, conditions_of, join, read_earlier, rows_for
+from kernelwright.api.earlier import Measured, conditions_of, join, read_rows, rows_for
 from kernelwright.api.experiments import check_place, check_title, failure_of, row_of, title_for
 from kernelwright.api.machines import bound_settings, environment_of, further_baselines, parse_target
 from kernelwright.api.models import check_models, ready_models
@@ -267,7 +267,7 @@ def _begin(request: BenchRequest, title: str, settings: Settings | None, store: 
     find_recipe(request.recipe)
     check_team(request.team, parse_target(request.target, is_elsewhere=request.workers is not None))
     ready = ready_models(models, request.team, [request.recipe], request.budget.usd)
-    measured = read_earlier(request.earlier, conditions_of(request, baselines))
+    measured = read_rows(request.earlier, conditions_of(request, baselines))
     elsewhere = rows_for([entry for entry in entries if entry.task.id not in earlier], measured)
     return _Bench(request, title, where, opened, entries, earlier, ready, baselines, elsewhere)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from kernelwright.agents.teams import check_team, needs_model
 from kernelwright.api import playing
 from kernelwright.api.capturing import preparation
+from kernelwright.api.earlier import read_runs
 from kernelwright.api.experiments import failure_of, row_of, title_for
 from kernelwright.api.grid import Grid, PlannedRun, Roster
 from kernelwright.api.machines import bound_settings, machine_for, parse_target
@@ -20,6 +21,7 @@ from kernelwright.core.request import CompareRequest
 from kernelwright.core.run import RunState
 from kernelwright.core.target import TargetName
 from kernelwright.methods import find_recipe
+from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.remote.fleet.fleet import Fleet
 from kernelwright.remote.fleet.lanes import FleetJob, Lanes
 from kernelwright.remote.fleet.session import FleetEvaluator
@@ -113,14 +115,21 @@ def _begin(request: CompareRequest, title: str, settings: Settings | None, store
             request.target, is_elsewhere=request.replay is not None or request.workers is not None
         ),
         conditions=Conditions.model_validate(
-            {"budget": request.budget, "memory": request.memory, "measurements": measurements}
+            {
+                "budget": request.budget,
+                "memory": request.memory,
+                "measurements": measurements,
+                "target": request.target,
+                "referee": None if request.replay else REFEREE_VERSION,
+            }
         ),
         models={},
     )
     for contestant in grid.contestants:
         find_recipe(contestant.recipe)
         check_team(contestant.team, grid.target)
-    roster = Roster(store or sqlstore.open_store(request.store or where.store), grid, request, where)
+    opened = store or sqlstore.open_store(request.store or where.store)
+    roster = Roster(opened, grid, request, where, read_runs(request.earlier, grid.conditions))
     roster.check_earlier(is_resume=request.resume is not None)
     for team, models in asked.items():
         grid.models[team] = ready_models(models, team, request.recipes, request.budget.usd)
@@ -137,8 +146,8 @@ def _models_by_team(request: CompareRequest) -> dict[str, ModelSettings | None]:
 
 
 def _result(roster: Roster) -> ComparisonResult:
-    grid, played = roster.grid, roster.played()
-    devices = roster.devices(played)
+    grid = roster.grid
+    played, devices = roster.played()
     return ComparisonResult(
         title=grid.title,
         played=tuple(played),

@@ -1,9 +1,9 @@
-"""Rows that the same bench left elsewhere: read from its results, and joined with those of this store."""
+"""What the same bench or comparison left elsewhere: read from its results, joined with what is here."""
 
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -12,21 +12,38 @@ from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.request import BenchRequest
 from kernelwright.referee.version import REFEREE_VERSION
+from kernelwright.report.comparison import Conditions
 from kernelwright.report.files import json_text
+from kernelwright.report.judged import DeviceFacts
+from kernelwright.report.played import Played
 from kernelwright.report.tables import BenchRow
 from kernelwright.tasks.places import BenchTask
 
 
-class Measured(Frozen):
-    """What one bench measured, as its ``results.json`` has it."""
+class _Document(Frozen):
+    """What a results file says of all that it holds."""
 
     model_config = ConfigDict(extra="ignore")
 
-    rows: tuple[BenchRow, ...] = ()
     devices: dict[str, dict[str, FactValue]] = Field(default_factory=dict)
-    """What figures from each hold for; rows name theirs."""
+    """What figures from each hold for; rows and runs name theirs."""
     conditions: dict[str, Any] = Field(default_factory=dict)
-    """See ``conditions_of``; empty in results that older versions wrote."""
+    """Under which all was measured; results that older versions wrote lack some or all."""
+
+
+class Measured(_Document):
+    """A ``results.json``."""
+
+    rows: tuple[BenchRow, ...] = ()
+
+
+class PlayedElsewhere(_Document):
+    """A ``comparison.json``."""
+
+    runs: tuple[Played, ...] = ()
+
+
+AnyDocument = TypeVar("AnyDocument", bound=_Document)
 
 
 def conditions_of(request: BenchRequest, baselines: tuple[str, ...] | None) -> dict[str, Any]:
@@ -46,30 +63,34 @@ def conditions_of(request: BenchRequest, baselines: tuple[str, ...] | None) -> d
     return plain
 
 
-def read_earlier(files: Iterable[str], conditions: Mapping[str, Any]) -> list[Measured]:
+def read_rows(files: Iterable[str], conditions: Mapping[str, Any]) -> list[Measured]:
     """Return what the files hold; raises UserError where a file has none, or was measured otherwise."""
-    return [_read(Path(file), conditions) for file in files]
+    return [_read(Measured, Path(file), conditions) for file in files]
 
 
-def _read(file: Path, conditions: Mapping[str, Any]) -> Measured:
+def read_runs(files: Iterable[str], conditions: Conditions) -> list[PlayedElsewhere]:
+    """As ``read_rows``, of comparisons."""
+    plain = json.loads(json_text(conditions))
+    return [_read(PlayedElsewhere, Path(file), plain) for file in files]
+
+
+def _read(kind: type[AnyDocument], file: Path, conditions: Mapping[str, Any]) -> AnyDocument:
     try:
-        measured = Measured.model_validate_json(file.read_bytes())
+        document = kind.model_validate_json(file.read_bytes())
     except OSError as error:
         raise UserError(f"--earlier {file}: {error.strerror}") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise UserError(
-            f"--earlier {file}: no results of a bench: {where} {first['msg']}".rstrip()
-        ) from error
-    if not measured.conditions:
+        raise UserError(f"--earlier {file}: no such results: {where} {first['msg']}") from error
+    if not conditions.keys() <= document.conditions.keys():
         raise UserError(f"--earlier {file}: its conditions are not known; run these tasks again")
     for name, wanted in conditions.items():
-        if (had := measured.conditions.get(name)) != wanted:
+        if (had := document.conditions[name]) != wanted:
             raise UserError(
                 f"--earlier {file}: {name} was {had}, and is {wanted} here; run these tasks again"
             )
-    return measured
+    return document
 
 
 def rows_for(tasks: Iterable[BenchTask], parts: Iterable[Measured]) -> list[Measured]:
@@ -81,10 +102,15 @@ def rows_for(tasks: Iterable[BenchTask], parts: Iterable[Measured]) -> list[Meas
         for row in part.rows:
             if row.is_success and (entry := wanted.pop(row.task_id, None)) is not None:
                 rows.append(row.model_copy(update={"task": entry.task.name, "group": entry.group}))
-        judges = {row.device for row in rows}
-        devices = {device: facts for device, facts in part.devices.items() if device in judges}
+        devices = used(part.devices, rows)
         kept.append(part.model_copy(update={"rows": tuple(rows), "devices": devices}))
     return kept
+
+
+def used(devices: DeviceFacts, rows: Iterable[BenchRow | Played]) -> dict[str, Mapping[str, FactValue]]:
+    """Return the devices that judged some of these."""
+    judges = {row.device for row in rows}
+    return {device: facts for device, facts in devices.items() if device in judges}
 
 
 def join(parts: Iterable[Measured]) -> Measured:
@@ -92,19 +118,30 @@ def join(parts: Iterable[Measured]) -> Measured:
     devices: dict[str, dict[str, FactValue]] = {}
     rows: list[BenchRow] = []
     for part in parts:
-        names = {}
-        for device, facts in part.devices.items():
-            names[device] = _name_for(device, facts, devices)
-            devices[names[device]] = facts
+        names = _take_in(part.devices, devices)
         rows += [row.model_copy(update={"device": names.get(row.device, row.device)}) for row in part.rows]
     return Measured(rows=tuple(rows), devices=devices)
 
 
-def _name_for(
-    device: str, facts: Mapping[str, FactValue], taken: Mapping[str, Mapping[str, FactValue]]
-) -> str:
-    name, n = device, 1
-    while name in taken and taken[name] != facts:
-        n += 1
-        name = f"{device} ({n})"
-    return name
+def join_runs(parts: Iterable[PlayedElsewhere]) -> PlayedElsewhere:
+    """As ``join``, of comparisons."""
+    devices: dict[str, dict[str, FactValue]] = {}
+    runs: list[Played] = []
+    for part in parts:
+        names = _take_in(part.devices, devices)
+        runs += [run.model_copy(update={"device": names.get(run.device, run.device)}) for run in part.runs]
+    return PlayedElsewhere(runs=tuple(runs), devices=devices)
+
+
+def _take_in(
+    more: Mapping[str, dict[str, FactValue]], devices: dict[str, dict[str, FactValue]]
+) -> dict[str, str]:
+    """Add devices; return what each is called among the others."""
+    names = {}
+    for device, facts in more.items():
+        name, n = device, 1
+        while name in devices and devices[name] != facts:
+            n += 1
+            name = f"{device} ({n})"
+        names[device], devices[name] = name, facts
+    return names

@@ -1,9 +1,11 @@
 """The runs of a comparison: which there are, which have ended, and how the others are played."""
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kernelwright.api.earlier import PlayedElsewhere, join_runs, used
 from kernelwright.api.experiments import check_place, check_title
 from kernelwright.api.machines import environment_of
 from kernelwright.core.errors import UserError
@@ -66,10 +68,34 @@ class Grid:
 class Roster:
     """A grid over a store: what has been played of it, and what is left."""
 
-    def __init__(self, store: Store, grid: Grid, request: CompareRequest, settings: Settings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        grid: Grid,
+        request: CompareRequest,
+        settings: Settings,
+        elsewhere: Iterable[PlayedElsewhere] = (),
+    ) -> None:
         self.store, self.grid, self.request, self.settings = store, grid, request, settings
         # The newest run of a cell counts: a failed one may have been played again.
         self._records = {_key(record.spec): record for record in store.iter_runs(grid.title)}
+        begun = {task for task, _, _ in self._records}
+        self._taken = self._whole_tasks(elsewhere, begun)
+
+    def _whole_tasks(
+        self, elsewhere: Iterable[PlayedElsewhere], begun: AbstractSet[str]
+    ) -> list[PlayedElsewhere]:
+        """Return what is taken over: tasks that were played whole, so that each has one machine."""
+        wanted = {e.task.id: {cell.key for cell in self.grid.cells(e)} for e in self.grid.entries}
+        wanted = {task: cells for task, cells in wanted.items() if task not in begun}
+        kept: list[PlayedElsewhere] = []
+        for part in elsewhere:
+            ended = {_cell(run): run for run in part.runs if run.is_success}
+            whole = [task for task, cells in wanted.items() if cells <= ended.keys()]
+            runs = [ended[cell] for task in whole for cell in wanted.pop(task)]
+            devices = used(part.devices, runs)
+            kept.append(part.model_copy(update={"runs": tuple(runs), "devices": devices}))
+        return kept
 
     def check_earlier(self, *, is_resume: bool) -> None:
         """Raise UserError rather than mix two experiments, or two sets of conditions, under one name."""
@@ -92,15 +118,18 @@ class Roster:
                         f"experiment {title!r} has {what} {had}, not {given}; resume it as it began"
                     )
 
-    def played(self) -> list[Played]:
-        """Return the grid's ended runs, in its order."""
+    def played(self) -> tuple[list[Played], dict[str, dict[str, FactValue]]]:
+        """Return the grid's ended runs, in its order, and what the figures of each device hold for."""
         is_timed = self.grid.conditions.is_timed
-        cells = (cell for entry in self.grid.entries for cell in self.grid.cells(entry))
+        cells = [cell for entry in self.grid.entries for cell in self.grid.cells(entry)]
         records = (self.record(cell) for cell in cells)
         runs = (played_run(self.store, record, is_timed=is_timed) for record in records if record is not None)
-        return [run for run in runs if run is not None]
+        here = [run for run in runs if run is not None]
+        whole = join_runs([*self._taken, PlayedElsewhere(runs=tuple(here), devices=self._devices(here))])
+        by_cell = {_cell(run): run for run in whole.runs}
+        return [by_cell[cell.key] for cell in cells if cell.key in by_cell], whole.devices
 
-    def devices(self, played: Iterable[Played]) -> dict[str, dict[str, FactValue]]:
+    def _devices(self, played: Iterable[Played]) -> dict[str, dict[str, FactValue]]:
         """Return what the figures of each device that judged some runs hold for, as its first run has it."""
         known = {record.run_id: record.spec.environment for record in self._records.values()}
         found: dict[str, dict[str, FactValue]] = {}
@@ -137,6 +166,8 @@ class Roster:
 
     def is_finished(self, cell: PlannedRun) -> bool:
         """Tell whether a cell needs no more playing; a failed one is played again."""
+        if any(_cell(run) == cell.key for part in self._taken for run in part.runs):
+            return True
         known = self.record(cell)
         return known is not None and known.state is RunState.FINISHED
 
@@ -159,6 +190,10 @@ class Roster:
             machine=machine,
             environment={**environment_of(machine), **facts},
         )
+
+
+def _cell(run: Played) -> tuple[str, int, Contestant]:
+    return run.task_id, run.seed, run.contestant
 
 
 def _key(spec: RunSpec) -> tuple[str, int, Contestant]:

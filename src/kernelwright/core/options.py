@@ -481,8 +481,9 @@ OPTIONS: tuple[Option, ...] = (
         only=("check", "audit"),
     ),
     Option(
-        "earlier", "--earlier", "Take over the rows of this results.json, from another store or machine; the "
-        "conditions must be the same. Repeatable.", "Results", metavar="FILE", many=True, only=("bench",),
+        "earlier", "--earlier", "Take over what this results.json, or comparison.json, has from another "
+        "store or machine; the conditions must be the same. Repeatable.", "Results", metavar="FILE",
+        many=True, only=_EXPERIMENTS,
     ),
     Option("out", "--out", "Folder for the results.", "Results", default="./NAME", only=_EXPERIMENTS),
     Option(

@@ -215,6 +215,8 @@ class _Experiment(_OverTasks, _Searching):
     """None: the command, the date and the time."""
     resume: str | None = None
     """The experiment to go on with; what has ended in it is not repeated."""
+    earlier: tuple[str, ...] = ()
+    """Files of results from other stores or machines: what has ended there is not run."""
     out: str | None = None
     """Folder for the results; None: the experiment's name."""
 
@@ -239,8 +241,6 @@ class BenchRequest(_Experiment, _WithPolicy):
     baselines: tuple[str, ...] | None = None
     stop_after: float | None = Field(default=None, ge=1.0)
     """Seconds after which no further task is begun."""
-    earlier: tuple[str, ...] = ()
-    """Files of results from other stores or machines: tasks that have a row there are not run."""
     peers: bool = False
     """Compare what is delivered with all that a careful user could pick instead."""
     quick: bool = False

@@ -36,6 +36,9 @@ class Conditions(Frozen):
     measurements: Literal["fresh", "reused", "replayed"] = "fresh"
     """``reused``: a candidate that came up before in this comparison keeps its first measurement.
     ``replayed``: nothing was measured, a recording was read."""
+    target: str = ""
+    referee: int | None = None
+    """Its version; None where nothing was measured."""
 
     @property
     def is_timed(self) -> bool:
