@@ -77,7 +77,6 @@ class PointTimer:
         """Those that the process has now."""
         self._base_s: float | None = None
         """Seconds of the base's first call."""
-        self.n_restarts = 0
 
     def __enter__(self) -> Self:
         return self
@@ -184,7 +183,6 @@ class PointTimer:
             told = self._call({"op": "call", "number": number, "source": source, "base": BASE}, limit_s)
         except WorkerEnded as error:
             self._end()
-            self.n_restarts += 1
             is_late = limit_s < patience_s and str(error) == TOO_LATE
             return None if is_late else FirstCall(why=f"it ended the process: {error}")
         why = told.get("why") if isinstance(told, dict) else "no answer"

@@ -113,11 +113,6 @@ def linear_reduction(node: fx.Node) -> Reduction | None:
     return Reduction(kind, source, positive_dims(dims, rank), bool(argument(node, 2, False, "keepdim")))
 
 
-def selected(node: fx.Node, index: int) -> fx.Node | None:
-    """Return the reader of result ``index`` of a node with several results; None when nobody reads it."""
-    return next((u for u in node.users if is_call(u, operator.getitem) and args_of(u)[1] == index), None)
-
-
 def only_first_result_used(node: fx.Node) -> bool:
     """Whether nobody reads any result but the first."""
     return all(is_call(u, operator.getitem) and args_of(u)[1] == 0 for u in node.users)
