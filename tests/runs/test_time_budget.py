@@ -81,6 +81,20 @@ def test_the_search_leaves_a_share_of_the_seconds_to_the_final(store: Store, clo
     assert clock.now <= 4.0
 
 
+def test_no_evaluation_is_begun_that_could_leave_no_time_for_the_final(store: Store, clock: Clock) -> None:
+    outcome = play(store, clock, evaluation_s=6.0, budget_s=10.0)  # a second one would end after 12
+    assert outcome.reason == "the budget of seconds is used up" and outcome.spent.evaluations == 1
+    assert outcome.evaluation is not None and outcome.evaluation.is_final and outcome.winner is not None
+
+
+def test_where_nothing_faster_is_found_the_search_goes_on(store: Store, clock: Clock) -> None:
+    team = ScriptedTeam(["a"], ["x", "y"]).team()
+    referee = SlowReferee(clock, 6.0, {"a": 0.9, "a>x": 0.8, "a>y": 0.7})
+    tools = tools_of(KERNELSKILL, KernelSkillPolicy(rounds=20), store, referee, team)
+    outcome = start_run(spec_of(KERNELSKILL, budget=Budget(seconds=10.0)), tools)
+    assert outcome.spent.evaluations == 2 and outcome.winner is None
+
+
 def test_a_run_ends_within_its_seconds_and_one_evaluation(store: Store, clock: Clock) -> None:
     play(store, clock, evaluation_s=4.0, budget_s=9.0)
     assert clock.now <= 9.0 + 4.0

@@ -80,6 +80,12 @@ class Meter:
         if used_up is not None:
             raise BudgetUsedUp(used_up)
 
+    def require_room(self, seconds: float) -> None:
+        """Raise BudgetUsedUp when what takes so long would not end in time, reserved seconds included."""
+        left = self.left_s
+        if left is not None and left < seconds:
+            raise BudgetUsedUp("seconds")
+
     def has_calls(self, count: int) -> bool:
         """Tell whether so many requests to models are left."""
         granted = self.budget.model_calls

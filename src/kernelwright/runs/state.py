@@ -27,6 +27,8 @@ class LoopState:
     ``baseline`` is the base's id."""
     comparing_s: float = 0.0
     """What those timings took."""
+    longest_s: float = 0.0
+    """What the longest evaluation took, those of an interrupted process left out."""
     base: str | None = None
     exhausted: set[str] = field(default_factory=set)
     contexts: dict[tuple[str, str], Diagnosis] = field(default_factory=dict)

@@ -271,10 +271,13 @@ class StepContext:
             self.note("referee", self._known(candidate.id), candidate=candidate.id)
             return known
         self.meter.require("evaluations", "seconds")
+        self._require_time_for_final(candidate)
         self.hand_in(candidate)
         self.tell_given_up(candidate.given_up, candidate.id)
         best_before = state.view().incumbent
+        begun_s = self.meter.spent.seconds
         evaluation = self.judge(candidate, final=False)
+        state.longest_s = max(state.longest_s, self.meter.spent.seconds - begun_s)
         self.meter.charge(Spent(evaluations=1))
         state.evaluations[candidate.id] = evaluation
         self._compare(candidate, base_id)
@@ -287,6 +290,13 @@ class StepContext:
         if is_later and self._policy.accepts_as_base(state.standing(state.base), standing):
             self.replace_base(candidate.id)
         return evaluation
+
+    def _require_time_for_final(self, candidate: Candidate) -> None:
+        """Raise BudgetUsedUp where an evaluation could leave no time to measure finally what is found."""
+        best = self.state.view().incumbent
+        is_recorded = self._journal.recorded_evaluation(candidate.id, is_final=False) is not None
+        if best is not None and (best.speedup or 0.0) > 1 and not is_recorded:
+            self.meter.require_room(self.state.longest_s)
 
     def hand_in(self, candidate: Candidate) -> None:
         """Record a candidate before it is judged."""
