@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
-from kernelwright.api.earlier import Measured, conditions_of, join, read_rows, rows_for
+from kernelwright.api.earlier import Elsewhere, conditions_of, join, read_rows, rows_for
 from kernelwright.api.experiments import check_place, check_title, failure_of, row_of, title_for
 from kernelwright.api.machines import bound_settings, environment_of, further_baselines, parse_target
 from kernelwright.api.models import check_models, ready_models
@@ -52,7 +52,7 @@ class _Bench:
     """By task id."""
     models: ModelSettings | None
     baselines: tuple[str, ...] | None
-    elsewhere: list[Measured]
+    elsewhere: list[Elsewhere[BenchRow]]
     """What other stores and machines measured of these tasks; those are not run."""
     rows: list[BenchRow] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -61,19 +61,19 @@ class _Bench:
 
     def result(self) -> BenchResult:
         """Return what there is so far; tasks that were not come to count as left."""
-        whole = join([*self.elsewhere, Measured(rows=tuple(self.rows), devices=self.devices)])
-        begun = {*(row.task for row in whole.rows), *self.left}
+        rows, devices = join(self.elsewhere, self.rows, self.devices)
+        begun = {*(row.task for row in rows), *self.left}
         order = {entry.task.name: number for number, entry in enumerate(self.entries)}
         waiting = [entry.task.name for entry in self.entries if entry.task.name not in begun]
-        environment = shared_facts(whole.devices) or environment_of(probe.probe_machine())
+        environment = shared_facts(devices) or environment_of(probe.probe_machine())
         return BenchResult(
             title=self.title,
-            rows=tuple(sorted(whole.rows, key=lambda row: order[row.task])),
+            rows=tuple(sorted(rows, key=lambda row: order[row.task])),
             left=(*self.left, *waiting),
             command=self.request.command_line(),
             environment={**environment, **package_versions(self.baselines or ())},
             is_quick=self.request.quick,
-            devices=whole.devices,
+            devices=devices,
             conditions=conditions_of(self.request, self.baselines),
         )
 

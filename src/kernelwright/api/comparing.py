@@ -120,6 +120,7 @@ def _begin(request: CompareRequest, title: str, settings: Settings | None, store
                 "memory": request.memory,
                 "measurements": measurements,
                 "target": request.target,
+                "models": request.models,
                 "referee": None if request.replay else REFEREE_VERSION,
             }
         ),

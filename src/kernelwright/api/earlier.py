@@ -1,11 +1,11 @@
 """What the same bench or comparison left elsewhere: read from its results, joined with what is here."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.evidence import FactValue
@@ -14,36 +14,29 @@ from kernelwright.core.request import BenchRequest
 from kernelwright.referee.version import REFEREE_VERSION
 from kernelwright.report.comparison import Conditions
 from kernelwright.report.files import json_text
-from kernelwright.report.judged import DeviceFacts
 from kernelwright.report.played import Played
 from kernelwright.report.tables import BenchRow
 from kernelwright.tasks.places import BenchTask
 
+AnyRow = TypeVar("AnyRow", BenchRow, Played)
 
-class _Document(Frozen):
-    """What a results file says of all that it holds."""
+
+class Elsewhere(Frozen, Generic[AnyRow]):
+    """What one bench (``results.json``) or comparison (``comparison.json``) has measured."""
 
     model_config = ConfigDict(extra="ignore")
 
+    rows: tuple[AnyRow, ...] = Field(default=(), validation_alias=AliasChoices("rows", "runs"))
     devices: dict[str, dict[str, FactValue]] = Field(default_factory=dict)
-    """What figures from each hold for; rows and runs name theirs."""
+    """What figures from each hold for; rows name theirs."""
     conditions: dict[str, Any] = Field(default_factory=dict)
     """Under which all was measured; results that older versions wrote lack some or all."""
 
-
-class Measured(_Document):
-    """A ``results.json``."""
-
-    rows: tuple[BenchRow, ...] = ()
-
-
-class PlayedElsewhere(_Document):
-    """A ``comparison.json``."""
-
-    runs: tuple[Played, ...] = ()
-
-
-AnyDocument = TypeVar("AnyDocument", bound=_Document)
+    def with_rows(self, rows: Sequence[AnyRow]) -> "Elsewhere[AnyRow]":
+        """Return some of the rows, with the devices that judged them."""
+        judges = {row.device for row in rows}
+        devices = {device: facts for device, facts in self.devices.items() if device in judges}
+        return self.model_copy(update={"rows": tuple(rows), "devices": devices})
 
 
 def conditions_of(request: BenchRequest, baselines: tuple[str, ...] | None) -> dict[str, Any]:
@@ -51,6 +44,7 @@ def conditions_of(request: BenchRequest, baselines: tuple[str, ...] | None) -> d
     conditions = {
         "recipe": request.recipe,
         "team": request.team,
+        "models": request.models,
         "target": request.target,
         "seed": request.seed,
         "budget": request.budget.model_dump(exclude_none=True),
@@ -63,18 +57,18 @@ def conditions_of(request: BenchRequest, baselines: tuple[str, ...] | None) -> d
     return plain
 
 
-def read_rows(files: Iterable[str], conditions: Mapping[str, Any]) -> list[Measured]:
+def read_rows(files: Iterable[str], conditions: Mapping[str, Any]) -> list[Elsewhere[BenchRow]]:
     """Return what the files hold; raises UserError where a file has none, or was measured otherwise."""
-    return [_read(Measured, Path(file), conditions) for file in files]
+    return [_read(Elsewhere[BenchRow], Path(file), conditions) for file in files]
 
 
-def read_runs(files: Iterable[str], conditions: Conditions) -> list[PlayedElsewhere]:
+def read_runs(files: Iterable[str], conditions: Conditions) -> list[Elsewhere[Played]]:
     """As ``read_rows``, of comparisons."""
     plain = json.loads(json_text(conditions))
-    return [_read(PlayedElsewhere, Path(file), plain) for file in files]
+    return [_read(Elsewhere[Played], Path(file), plain) for file in files]
 
 
-def _read(kind: type[AnyDocument], file: Path, conditions: Mapping[str, Any]) -> AnyDocument:
+def _read(kind: type[Elsewhere[AnyRow]], file: Path, conditions: Mapping[str, Any]) -> Elsewhere[AnyRow]:
     try:
         document = kind.model_validate_json(file.read_bytes())
     except OSError as error:
@@ -93,55 +87,45 @@ def _read(kind: type[AnyDocument], file: Path, conditions: Mapping[str, Any]) ->
     return document
 
 
-def rows_for(tasks: Iterable[BenchTask], parts: Iterable[Measured]) -> list[Measured]:
+def rows_for(tasks: Iterable[BenchTask], parts: Iterable[Elsewhere[BenchRow]]) -> list[Elsewhere[BenchRow]]:
     """Return of each part the rows of these tasks, the first of each; failed ones are to be run again."""
     wanted = {entry.task.id: entry for entry in tasks}
-    kept: list[Measured] = []
+    kept: list[Elsewhere[BenchRow]] = []
     for part in parts:
         rows = []
         for row in part.rows:
             if row.is_success and (entry := wanted.pop(row.task_id, None)) is not None:
                 rows.append(row.model_copy(update={"task": entry.task.name, "group": entry.group}))
-        devices = used(part.devices, rows)
-        kept.append(part.model_copy(update={"rows": tuple(rows), "devices": devices}))
+        kept.append(part.with_rows(rows))
     return kept
 
 
-def used(devices: DeviceFacts, rows: Iterable[BenchRow | Played]) -> dict[str, Mapping[str, FactValue]]:
-    """Return the devices that judged some of these."""
-    judges = {row.device for row in rows}
-    return {device: facts for device, facts in devices.items() if device in judges}
+def join(
+    parts: Iterable[Elsewhere[AnyRow]],
+    rows: Iterable[AnyRow],
+    devices: Mapping[str, dict[str, FactValue]],
+) -> tuple[list[AnyRow], dict[str, dict[str, FactValue]]]:
+    """Return all rows and the devices of all: those of the parts, then these ``rows`` and ``devices``.
+
+    Devices of one name that differ get names of their own.
+    """
+    all_rows: list[AnyRow] = []
+    known: dict[str, dict[str, FactValue]] = {}
+    groups: list[tuple[Iterable[AnyRow], Mapping[str, dict[str, FactValue]]]]
+    groups = [(part.rows, part.devices) for part in parts]
+    groups.append((rows, devices))
+    for more, judges in groups:
+        names = {device: _name_for(device, facts, known) for device, facts in judges.items()}
+        known |= {names[device]: facts for device, facts in judges.items()}
+        all_rows += [row.model_copy(update={"device": names.get(row.device, row.device)}) for row in more]
+    return all_rows, known
 
 
-def join(parts: Iterable[Measured]) -> Measured:
-    """Return all rows with the devices of all; devices of one name that differ get names of their own."""
-    devices: dict[str, dict[str, FactValue]] = {}
-    rows: list[BenchRow] = []
-    for part in parts:
-        names = _take_in(part.devices, devices)
-        rows += [row.model_copy(update={"device": names.get(row.device, row.device)}) for row in part.rows]
-    return Measured(rows=tuple(rows), devices=devices)
-
-
-def join_runs(parts: Iterable[PlayedElsewhere]) -> PlayedElsewhere:
-    """As ``join``, of comparisons."""
-    devices: dict[str, dict[str, FactValue]] = {}
-    runs: list[Played] = []
-    for part in parts:
-        names = _take_in(part.devices, devices)
-        runs += [run.model_copy(update={"device": names.get(run.device, run.device)}) for run in part.runs]
-    return PlayedElsewhere(runs=tuple(runs), devices=devices)
-
-
-def _take_in(
-    more: Mapping[str, dict[str, FactValue]], devices: dict[str, dict[str, FactValue]]
-) -> dict[str, str]:
-    """Add devices; return what each is called among the others."""
-    names = {}
-    for device, facts in more.items():
-        name, n = device, 1
-        while name in devices and devices[name] != facts:
-            n += 1
-            name = f"{device} ({n})"
-        names[device], devices[name] = name, facts
-    return names
+def _name_for(
+    device: str, facts: Mapping[str, FactValue], known: Mapping[str, Mapping[str, FactValue]]
+) -> str:
+    name, n = device, 1
+    while name in known and known[name] != facts:
+        n += 1
+        name = f"{device} ({n})"
+    return name

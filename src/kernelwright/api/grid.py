@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kernelwright.api.earlier import PlayedElsewhere, join_runs, used
+from kernelwright.api.earlier import Elsewhere, join
 from kernelwright.api.experiments import check_place, check_title
 from kernelwright.api.machines import environment_of
 from kernelwright.core.errors import UserError
@@ -74,7 +74,7 @@ class Roster:
         grid: Grid,
         request: CompareRequest,
         settings: Settings,
-        elsewhere: Iterable[PlayedElsewhere] = (),
+        elsewhere: Iterable[Elsewhere[Played]] = (),
     ) -> None:
         self.store, self.grid, self.request, self.settings = store, grid, request, settings
         # The newest run of a cell counts: a failed one may have been played again.
@@ -83,18 +83,17 @@ class Roster:
         self._taken = self._whole_tasks(elsewhere, begun)
 
     def _whole_tasks(
-        self, elsewhere: Iterable[PlayedElsewhere], begun: AbstractSet[str]
-    ) -> list[PlayedElsewhere]:
+        self, elsewhere: Iterable[Elsewhere[Played]], begun: AbstractSet[str]
+    ) -> list[Elsewhere[Played]]:
         """Return what is taken over: tasks that were played whole, so that each has one machine."""
         wanted = {e.task.id: {cell.key for cell in self.grid.cells(e)} for e in self.grid.entries}
         wanted = {task: cells for task, cells in wanted.items() if task not in begun}
-        kept: list[PlayedElsewhere] = []
+        kept: list[Elsewhere[Played]] = []
         for part in elsewhere:
-            ended = {_cell(run): run for run in part.runs if run.is_success}
+            ended = {_cell(run): run for run in part.rows if run.is_success}
             whole = [task for task, cells in wanted.items() if cells <= ended.keys()]
             runs = [ended[cell] for task in whole for cell in wanted.pop(task)]
-            devices = used(part.devices, runs)
-            kept.append(part.model_copy(update={"runs": tuple(runs), "devices": devices}))
+            kept.append(part.with_rows(runs))
         return kept
 
     def check_earlier(self, *, is_resume: bool) -> None:
@@ -125,9 +124,9 @@ class Roster:
         records = (self.record(cell) for cell in cells)
         runs = (played_run(self.store, record, is_timed=is_timed) for record in records if record is not None)
         here = [run for run in runs if run is not None]
-        whole = join_runs([*self._taken, PlayedElsewhere(runs=tuple(here), devices=self._devices(here))])
-        by_cell = {_cell(run): run for run in whole.runs}
-        return [by_cell[cell.key] for cell in cells if cell.key in by_cell], whole.devices
+        ended, devices = join(self._taken, here, self._devices(here))
+        by_cell = {_cell(run): run for run in ended}
+        return [by_cell[cell.key] for cell in cells if cell.key in by_cell], devices
 
     def _devices(self, played: Iterable[Played]) -> dict[str, dict[str, FactValue]]:
         """Return what the figures of each device that judged some runs hold for, as its first run has it."""
@@ -166,7 +165,7 @@ class Roster:
 
     def is_finished(self, cell: PlannedRun) -> bool:
         """Tell whether a cell needs no more playing; a failed one is played again."""
-        if any(_cell(run) == cell.key for part in self._taken for run in part.runs):
+        if any(_cell(run) == cell.key for part in self._taken for run in part.rows):
             return True
         known = self.record(cell)
         return known is not None and known.state is RunState.FINISHED

@@ -14,6 +14,7 @@ from typing import Literal
 
 from kernelwright.core.budget import Budget
 from kernelwright.core.frozen import Frozen
+from kernelwright.core.models import ModelSettings
 from kernelwright.report.estimates import Estimate, estimate
 from kernelwright.report.played import Contestant, Played
 from kernelwright.report.tables import Ending
@@ -37,6 +38,8 @@ class Conditions(Frozen):
     """``reused``: a candidate that came up before in this comparison keeps its first measurement.
     ``replayed``: nothing was measured, a recording was read."""
     target: str = ""
+    models: ModelSettings | None = None
+    """Of the teams that have a seat for one, as asked for."""
     referee: int | None = None
     """Its version; None where nothing was measured."""
 

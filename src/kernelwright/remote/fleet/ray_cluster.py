@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 OBJECT_STORE_BYTES = 100_000_000
 """Of a cluster of our own: texts pass through it, and live modules; Ray puts what is larger on disk; ours."""
 N_CONNECTIONS = 4
-"""Attempts to reach a client server: 9 of 30 first ones failed with grpcio 1.85.3 and Ray 2.60.0; ours."""
+"""Attempts to reach a client server; ours."""
 LOST = (
     exceptions.RayActorError,
     exceptions.ActorUnschedulableError,
