@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.test_resultspage import row
 
-from kernelwright.api.earlier import Elsewhere, join
+from kernelwright.api.earlier import Earlier, join
 from kernelwright.report.tables import BenchRow
 
 
-def part(device: str, memory: int, *tasks: str) -> Elsewhere[BenchRow]:
+def part(device: str, memory: int, *tasks: str) -> Earlier[BenchRow]:
     rows = tuple(row(task, device=device) for task in tasks)
-    return Elsewhere[BenchRow](rows=rows, devices={device: {"memory_bytes": memory}})
+    return Earlier[BenchRow](rows=rows, devices={device: {"memory_bytes": memory}})
 
 
 def test_devices_of_one_name_that_differ_are_told_apart() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelwright.agents.teams import check_team
 from kernelwright.api import playing
-from kernelwright.api.earlier import Elsewhere, conditions_of, join, read_rows, rows_for
+from kernelwright.api.earlier import Earlier, conditions_of, join, read_rows, rows_for
 from kernelwright.api.experiments import check_place, check_title, failure_of, row_of, title_for
 from kernelwright.api.machines import bound_settings, environment_of, further_baselines, parse_target
 from kernelwright.api.models import check_models, ready_models
@@ -52,7 +52,7 @@ class _Bench:
     """By task id."""
     models: ModelSettings | None
     baselines: tuple[str, ...] | None
-    elsewhere: list[Elsewhere[BenchRow]]
+    elsewhere: list[Earlier[BenchRow]]
     """What other stores and machines measured of these tasks; those are not run."""
     rows: list[BenchRow] = field(default_factory=list)
     left: list[str] = field(default_factory=list)

@@ -21,7 +21,7 @@ from kernelwright.tasks.places import BenchTask
 AnyRow = TypeVar("AnyRow", BenchRow, Played)
 
 
-class Elsewhere(Frozen, Generic[AnyRow]):
+class Earlier(Frozen, Generic[AnyRow]):
     """What one bench (``results.json``) or comparison (``comparison.json``) has measured."""
 
     model_config = ConfigDict(extra="ignore")
@@ -32,7 +32,7 @@ class Elsewhere(Frozen, Generic[AnyRow]):
     conditions: dict[str, Any] = Field(default_factory=dict)
     """Under which all was measured; results that older versions wrote lack some or all."""
 
-    def with_rows(self, rows: Sequence[AnyRow]) -> "Elsewhere[AnyRow]":
+    def with_rows(self, rows: Sequence[AnyRow]) -> "Earlier[AnyRow]":
         """Return some of the rows, with the devices that judged them."""
         judges = {row.device for row in rows}
         devices = {device: facts for device, facts in self.devices.items() if device in judges}
@@ -57,18 +57,18 @@ def conditions_of(request: BenchRequest, baselines: tuple[str, ...] | None) -> d
     return plain
 
 
-def read_rows(files: Iterable[str], conditions: Mapping[str, Any]) -> list[Elsewhere[BenchRow]]:
+def read_rows(files: Iterable[str], conditions: Mapping[str, Any]) -> list[Earlier[BenchRow]]:
     """Return what the files hold; raises UserError where a file has none, or was measured otherwise."""
-    return [_read(Elsewhere[BenchRow], Path(file), conditions) for file in files]
+    return [_read(Earlier[BenchRow], Path(file), conditions) for file in files]
 
 
-def read_runs(files: Iterable[str], conditions: Conditions) -> list[Elsewhere[Played]]:
+def read_runs(files: Iterable[str], conditions: Conditions) -> list[Earlier[Played]]:
     """As ``read_rows``, of comparisons."""
     plain = json.loads(json_text(conditions))
-    return [_read(Elsewhere[Played], Path(file), plain) for file in files]
+    return [_read(Earlier[Played], Path(file), plain) for file in files]
 
 
-def _read(kind: type[Elsewhere[AnyRow]], file: Path, conditions: Mapping[str, Any]) -> Elsewhere[AnyRow]:
+def _read(kind: type[Earlier[AnyRow]], file: Path, conditions: Mapping[str, Any]) -> Earlier[AnyRow]:
     try:
         document = kind.model_validate_json(file.read_bytes())
     except OSError as error:
@@ -87,10 +87,10 @@ def _read(kind: type[Elsewhere[AnyRow]], file: Path, conditions: Mapping[str, An
     return document
 
 
-def rows_for(tasks: Iterable[BenchTask], parts: Iterable[Elsewhere[BenchRow]]) -> list[Elsewhere[BenchRow]]:
+def rows_for(tasks: Iterable[BenchTask], parts: Iterable[Earlier[BenchRow]]) -> list[Earlier[BenchRow]]:
     """Return of each part the rows of these tasks, the first of each; failed ones are to be run again."""
     wanted = {entry.task.id: entry for entry in tasks}
-    kept: list[Elsewhere[BenchRow]] = []
+    kept: list[Earlier[BenchRow]] = []
     for part in parts:
         rows = []
         for row in part.rows:
@@ -101,7 +101,7 @@ def rows_for(tasks: Iterable[BenchTask], parts: Iterable[Elsewhere[BenchRow]]) -
 
 
 def join(
-    parts: Iterable[Elsewhere[AnyRow]],
+    parts: Iterable[Earlier[AnyRow]],
     rows: Iterable[AnyRow],
     devices: Mapping[str, dict[str, FactValue]],
 ) -> tuple[list[AnyRow], dict[str, dict[str, FactValue]]]:

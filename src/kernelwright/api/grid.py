@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kernelwright.api.earlier import Elsewhere, join
+from kernelwright.api.earlier import Earlier, join
 from kernelwright.api.experiments import check_place, check_title
 from kernelwright.api.machines import environment_of
 from kernelwright.core.errors import UserError
@@ -74,7 +74,7 @@ class Roster:
         grid: Grid,
         request: CompareRequest,
         settings: Settings,
-        elsewhere: Iterable[Elsewhere[Played]] = (),
+        elsewhere: Iterable[Earlier[Played]] = (),
     ) -> None:
         self.store, self.grid, self.request, self.settings = store, grid, request, settings
         # The newest run of a cell counts: a failed one may have been played again.
@@ -83,12 +83,12 @@ class Roster:
         self._taken = self._whole_tasks(elsewhere, begun)
 
     def _whole_tasks(
-        self, elsewhere: Iterable[Elsewhere[Played]], begun: AbstractSet[str]
-    ) -> list[Elsewhere[Played]]:
+        self, elsewhere: Iterable[Earlier[Played]], begun: AbstractSet[str]
+    ) -> list[Earlier[Played]]:
         """Return what is taken over: tasks that were played whole, so that each has one machine."""
         wanted = {e.task.id: {cell.key for cell in self.grid.cells(e)} for e in self.grid.entries}
         wanted = {task: cells for task, cells in wanted.items() if task not in begun}
-        kept: list[Elsewhere[Played]] = []
+        kept: list[Earlier[Played]] = []
         for part in elsewhere:
             ended = {_cell(run): run for run in part.rows if run.is_success}
             whole = [task for task, cells in wanted.items() if cells <= ended.keys()]
