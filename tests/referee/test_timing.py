@@ -14,6 +14,7 @@ from kernelwright.referee.timing.statistics import (
     compare,
     compare_processes,
     conclude,
+    is_enough,
     is_settled,
     summarise,
 )
@@ -99,6 +100,30 @@ def test_what_all_processes_of_a_final_share_is_not_called() -> None:
     one = conclude("default", [samples([1.0] * 9, [1.01] * 9)] * 4).speedups[0]
     two = conclude("default", [samples([1.0] * 9, [1.02] * 9)] * 4).speedups[0]
     assert (one.verdict, two.verdict) == ("no_significant_change", "faster")
+
+
+def of_one_pair(n: int, ratio: float = 1.0, spread: float = 0.1) -> Samples:
+    noise = np.random.default_rng(n).normal(0.0, spread, n)
+    baseline_ms = tuple(float(ms) for ms in ratio * np.exp(noise))
+    return Samples(candidate=(1.0,) * n, baselines={"eager": baseline_ms}, calls={})
+
+
+@pytest.mark.parametrize("is_final", [False, True], ids=["search", "final"])
+def test_slow_calls_get_nine_samples_unless_they_take_four_times_as_long(is_final: bool) -> None:
+    def is_over(n: int, spent_s: float) -> bool:
+        return is_enough(of_one_pair(n), spent_s, 0.5, is_final=is_final)
+
+    assert [is_over(n, 0.6) for n in (2, 3, 8, 9)] == [False, False, False, True]
+    assert [is_over(n, 2.1) for n in (2, 3, 8)] == [False, True, True]
+    assert not is_over(24, 0.4)
+
+
+def test_a_search_ends_early_with_a_tight_interval_or_a_clear_loser_and_a_final_does_not() -> None:
+    tight, loser = of_one_pair(9, spread=0.001), of_one_pair(3, ratio=0.1, spread=0.001)
+    assert is_enough(tight, 0.1, 0.5, is_final=False)
+    assert is_enough(loser, 0.1, 0.5, is_final=False)
+    assert not is_enough(of_one_pair(8, spread=0.001), 0.1, 0.5, is_final=False)
+    assert not any(is_enough(samples, 0.1, 0.5, is_final=True) for samples in (tight, loser))
 
 
 def test_a_final_ends_early_only_with_a_tight_or_clear_interval() -> None:

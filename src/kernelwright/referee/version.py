@@ -38,5 +38,6 @@ may count, rows of positions move, and values are special by their size and in l
 floor, and what float32 holds beside it is exact; an infinity of which the reference makes NaN is not tried;
 buffers are compared after long series, and weights of any number of names change; inputs that hold little, or
 come back in part, are renewed element by element. It was mended without a new number: the scores of a fused
-attention move in the oracle, as those of one by hand do, so that fewer honest kernels are rejected.
+attention move in the oracle, as those of one by hand do, so that fewer honest kernels are rejected;
+and slow calls get nine samples where three filled the time, which narrows intervals.
 """

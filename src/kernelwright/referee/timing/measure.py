@@ -24,21 +24,13 @@ from kernelwright.referee.session.shared_memory import TensorMemory, slot_nbytes
 from kernelwright.referee.session.weight_exchange import WeightExchange
 from kernelwright.referee.settings import RefereeSettings
 from kernelwright.referee.timing.pinning import Pinning, Spell, spell_of, threads_to_pin
-from kernelwright.referee.timing.statistics import LOOKS, Samples, compare
+from kernelwright.referee.timing.statistics import LOOKS, MIN_ROUNDS, Samples, is_enough
 from kernelwright.referee.worker.layouts import Slot, arena_of
 
 EAGER = "eager"
 """The reference as it is, the usual baseline."""
 MAX_CALLS = 2000
-MIN_ROUNDS = 3
-"""Fewest samples of a side in one pair of processes, even for a slow kernel."""
 MAX_ROUNDS = 25
-WANTED_ROUNDS = 9
-"""Samples after which a tight interval may end a search measurement."""
-TIGHT = 1.03
-"""An interval is tight when its ends are within this factor."""
-CLEARLY_SLOWER = 0.4
-"""A search measurement ends early when the interval lies below this ratio."""
 WARM_UP_CALLS, WARM_UP_S, SETTLED = 24, 2.0, 1.25
 """Most calls and seconds of a warm-up. It ends earlier when the last calls are within this factor of the
 fastest."""
@@ -355,7 +347,7 @@ class Measurement:
             for side in self._rng.sample(sides, len(sides)):
                 with self._turn_of(side):
                     self._take_sample(side, n, has_changed=has_changed)
-            if self._is_enough(sides, n + 1, time.perf_counter() - begin, aim_s):
+            if is_enough(self.samples(), time.perf_counter() - begin, aim_s, is_final=self._is_final):
                 break
 
     def _take_uncounted(self, take: Callable[[], None]) -> None:
@@ -475,18 +467,6 @@ class Measurement:
 
     def _child(self, side: _Side) -> Child:
         return self._reference.child if side.callable else self._contestant.child
-
-    def _is_enough(self, sides: list[_Side], n: int, spent_s: float, aim_s: float) -> bool:
-        if n < MIN_ROUNDS:
-            return False
-        if spent_s > aim_s:
-            return True
-        if self._is_final:
-            return False
-        speedups = [compare(s.name, self._ms(s), self._ms(sides[0])) for s in sides[1:]]
-        if any(s.high < CLEARLY_SLOWER for s in speedups):
-            return True
-        return n >= WANTED_ROUNDS and all(s.high <= s.low * TIGHT for s in speedups)
 
     def _swap(self) -> None:
         """Swap the addresses of two input sets on both sides, so that no address reveals the values."""

@@ -21,10 +21,21 @@ BOOTSTRAP_SEED = 20251120
 """Fixed, so that the same samples always give the same interval."""
 FEWEST_RESAMPLED = 8
 """With fewer pairs than this a bootstrap of the median is narrower than the truth."""
+MIN_ROUNDS = 3
+"""Fewest samples of a side in one pair of processes, even for a slow kernel."""
+WANTED_ROUNDS = 9
+"""Samples after which a tight interval may end a search measurement. Where the intended time holds fewer, a
+measurement goes on for them."""
+MOST_AIMS = 4
+"""But not for longer than this many times the intended time."""
+TIGHT = 1.03
+"""An interval is tight when its ends are within this factor."""
+CLEARLY_SLOWER = 0.4
+"""A search measurement ends early when the interval lies below this ratio."""
 LOOKS = (4, 7)
 """Numbers of pairs after which a final measurement may end: after the first number if the interval is tight
 or clear, after the second in any case."""
-TIGHT = 1.04
+TIGHT_FINAL = 1.04
 """At the first look: an interval whose ends are within this factor is tight."""
 CLEAR = 2.0
 """At the first look: an interval is clear when its centre is more than this many half-widths from ratio 1."""
@@ -126,6 +137,28 @@ def over_processes(baseline: str, log_ratios: Sequence[float]) -> Speedup:
     return _speedup(baseline, centre, half, half)
 
 
+def is_enough(samples: Samples, spent_s: float, aim_s: float, *, is_final: bool) -> bool:
+    """Return whether one pair of processes has given enough samples, after so many seconds for them.
+
+    Args:
+        samples: those taken so far, as many of each side.
+        spent_s: seconds that they took, with all that belongs to them.
+        aim_s: seconds that they should take.
+        is_final: other pairs follow, and how clear a single one is decides nothing.
+    """
+    n = len(samples.candidate)
+    if n < MIN_ROUNDS:
+        return False
+    if spent_s > aim_s and (n >= WANTED_ROUNDS or spent_s > MOST_AIMS * aim_s):
+        return True
+    if is_final:
+        return False
+    speedups = [compare(name, ms, samples.candidate) for name, ms in samples.baselines.items()]
+    if any(speedup.high < CLEARLY_SLOWER for speedup in speedups):
+        return True
+    return n >= WANTED_ROUNDS and all(speedup.high <= speedup.low * TIGHT for speedup in speedups)
+
+
 def is_settled(pairs: Sequence[Samples]) -> bool:
     """Return whether a final measurement may end after these pairs of processes."""
     first, last = LOOKS
@@ -137,7 +170,7 @@ def is_settled(pairs: Sequence[Samples]) -> bool:
 def is_telling(speedup: Speedup) -> bool:
     """Tell whether more processes would add nothing: the interval is tight, or far from 1."""
     half = math.log(speedup.high / speedup.low) / 2
-    return 2 * half <= math.log(TIGHT) or abs(math.log(speedup.ratio)) > CLEAR * half
+    return 2 * half <= math.log(TIGHT_FINAL) or abs(math.log(speedup.ratio)) > CLEAR * half
 
 
 def _median_log_ratio(pair: Samples, baseline: str) -> float:
