@@ -8,7 +8,7 @@ import copy
 import functools
 import math
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -77,6 +77,7 @@ class Host(Runner):
             "ask": self.ask,
             "tell": self.tell,
             "draw_inputs": self.draw_inputs,
+            "draw_more": self.draw_more,
             "nudge_inputs": self.nudge_inputs,
             "draw_state": self.draw_state,
             "oracle": self.oracle,
@@ -259,15 +260,12 @@ class Host(Runner):
         """Draw one set of inputs under a secret seed and change it to its distribution.
 
         ``keeping`` says what float inputs must keep of their values as drawn. Answers whether anything was
-        changed.
+        changed, where they must keep something.
         """
-        values, found = self._draw(message["seed"])
-        generator = torch.Generator().manual_seed(message["seed"] ^ CHANGE_SEED)
-        arena = self.arenas[message["arena"]]
-        targets = [compact(arena.tensor(slot)) for slot in slots_in(self._args_layout)]
-        for target, value in zip(targets, found, strict=True):
-            target.copy_(compact(value))
-        family, keeping = message["family"], Keeping(message["keeping"])
+        seed, family, keeping = message["seed"], message["family"], Keeping(message["keeping"])
+        values, found = self._draw(seed)
+        generator = torch.Generator().manual_seed(seed ^ CHANGE_SEED)
+        targets = self._put(found, message["arena"])
         if family in SOLVERS:
             solved = self._solve(family, values, found, targets, generator)
             for x, new in zip(targets, solved or (), strict=bool(solved)):
@@ -280,11 +278,33 @@ class Host(Runner):
                     numbers, family, message["variant"], keeping, generator, self._accepted, codes,
                     self._known if family == RENEWED else None,
                 )  # fmt: skip
-        is_changed = any(
+        is_changed = bool(keeping) and any(
             not torch.equal(target, compact(value).cpu())
             for target, value in zip(targets, found, strict=True)
         )
         return {"is_changed": is_changed}
+
+    def draw_more(self, message: Message) -> Message:
+        """Draw a set of inputs under each secret seed, and renew it; a set begins every ``stride`` bytes."""
+        for i, seed in enumerate(message["seeds"]):
+            targets = self._put(self._draw(seed)[1], message["arena"], i * message["stride"])
+            if not self._accepted.renewed:
+                continue
+            generator = torch.Generator().manual_seed(seed ^ CHANGE_SEED)
+            numbers = [as_float(x) for x in targets]
+            with one_thread():
+                change_sample(
+                    numbers, RENEWED, 0, Keeping.NOTHING, generator, self._accepted, known=self._known
+                )
+        return {}
+
+    def _put(self, drawn: Sequence[torch.Tensor], arena: str, at: int = 0) -> list[torch.Tensor]:
+        """Copy tensors to their slots ``at`` so many bytes of an arena; return those, with no gaps."""
+        slots = [{**slot, "offset": slot["offset"] + at} for slot in slots_in(self._args_layout)]
+        targets = [compact(self.arenas[arena].tensor(slot)) for slot in slots]
+        for target, value in zip(targets, drawn, strict=True):
+            target.copy_(compact(value))
+        return targets
 
     @functools.cached_property
     def _known(self) -> dict[int, torch.Tensor]:

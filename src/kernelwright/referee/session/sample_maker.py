@@ -1,6 +1,7 @@
 """Makes weight samples and input samples, with the outputs of reference and oracle on them."""
 
 import contextlib
+import functools
 import itertools
 import random
 from collections import defaultdict
@@ -54,6 +55,7 @@ from kernelwright.referee.session.shared_memory import (
     TensorMemory,
     place,
     slot_nbytes,
+    whole_pages,
 )
 from kernelwright.referee.worker.layouts import Slot
 from kernelwright.referee.worker.wire import Message
@@ -80,6 +82,10 @@ SHARES, NEAREST = (2.0**-3, 2.0**-10), 1 / 3
 from the nearest other value: knots stay sorted, and a matrix positive definite."""
 N_STEPS = 1 + len(SHARES) + 1
 """How far an element moves: 0 is far, the last step the smallest."""
+
+
+MOST_AT_ONCE, AT_ONCE_BYTES = 64, 4 << 20
+"""Most unseen inputs, and most bytes of them, that are drawn in one command."""
 
 
 class NonFinite(Exception):
@@ -410,10 +416,22 @@ class DrawMaker:
 
     def draw_more(self, memory: TensorMemory, count: int) -> None:
         """Fill ``memory`` with ``count`` unseen as-is inputs, one after the other, and renewed."""
-        place = self._spare(0)
-        for i in range(count):
-            self._draw_inputs(place, new_seed(), SampleKey(RENEWED))
-            memory.bytes[i * place.inputs.size : (i + 1) * place.inputs.size] = place.inputs.bytes
+        place, stride = self._block, whole_pages(self._layout.args_bytes)
+        at_once = place.inputs.size // stride
+        for first in range(0, count, at_once):
+            seeds = [new_seed() for _ in range(min(at_once, count - first))]
+            self._host.call(
+                "draw_more", self._to_map(place), seeds=seeds, stride=stride, arena=place.name
+            )  # fmt: skip
+            begin, drawn = first * stride, len(seeds) * stride
+            memory.bytes[begin : begin + drawn] = place.inputs.bytes[:drawn]
+
+    @functools.cached_property
+    def _block(self) -> _Spare:
+        """Memory in which several samples are drawn at once: where they are small, asking takes longest."""
+        stride = whole_pages(self._layout.args_bytes)
+        at_once = min(MOST_AT_ONCE, AT_ONCE_BYTES // stride)
+        return _Spare("block", at_once * stride) if at_once > 1 else self._spare(0)
 
     def _spare(self, number: int) -> _Spare:
         if number not in self._spares:
