@@ -23,6 +23,7 @@ from kernelwright.core.structure import (
 from kernelwright.core.task import Mode, Task
 from kernelwright.delivery.compared import require_same_function
 from kernelwright.delivery.runtime.aliases import RESULT, Alias, aliases_of, without_views
+from kernelwright.delivery.runtime.classes import globals_written
 from kernelwright.delivery.runtime.contract import (
     Case,
     Contract,
@@ -42,7 +43,7 @@ from kernelwright.delivery.runtime.contract import (
     signature_of,
     weights_of,
 )
-from kernelwright.delivery.runtime.described import description_of, digest_of, forget_classes
+from kernelwright.delivery.runtime.described import code_of, description_of, digest_of, forget_classes
 from kernelwright.delivery.runtime.explain import held_tensors
 from kernelwright.delivery.runtime.kernel import (
     SEED,
@@ -330,7 +331,7 @@ def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str
     apart = copy.deepcopy(module)
     before, touchable = weights_of(apart), _unsaved(apart)
     states: dict[str, object] = {name: _state_of(tensor) for name, tensor in before.items()}
-    given = _arguments_of(module, call)
+    given, outside = _arguments_of(module, call), _outside(module)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         drawn_before = _random_state()
         result = apart.forward(*call.args, **call.kwargs)
@@ -342,7 +343,22 @@ def called(module: nn.Module, call: ExampleCall) -> tuple[Any, set[str], set[str
     effects |= {name for name in before.keys() | after.keys() if after.get(name) is not before.get(name)}
     effects |= {RANDOM} if has_drawn else set()
     effects |= {name for name, value in _arguments_of(module, call).items() if value != given[name]}
+    if (now := _outside(module)) != outside:  # in every call, or was it a cache that the first one fills?
+        again, args, kwargs = copy.deepcopy((module, call.args, call.kwargs))
+        with torch.no_grad(), kept_random_state():
+            again.forward(*args, **kwargs)
+        effects |= {name for name, text in _outside(module).items() if text != now.get(name)}
     return result, changed, effects, held_tensors(apart)
+
+
+def _outside(module: nn.Module) -> dict[str, str]:
+    """Return descriptions of what the code of a module's classes reads and assigns outside of the module."""
+    forget_classes()
+    found: dict[str, str] = {}
+    for kind in {original_class(type(part)) for part in module.modules()}:
+        found[f"what {kind.__qualname__} reads outside of it"] = code_of(kind)
+        found |= {f"global {name}": description_of(value) for name, value in globals_written(kind).items()}
+    return found
 
 
 def _apart(call: ExampleCall, title: str) -> ExampleCall:

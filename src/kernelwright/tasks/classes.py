@@ -211,12 +211,28 @@ def globals_read(function: FunctionType, *, is_made: bool = False) -> dict[str, 
     return found
 
 
+def globals_written(kind: type) -> dict[str, Any]:
+    """Return what a class's own functions, and others of their modules, assign there, as it is now."""
+    entries = (value for base in own_bases(kind) for value in vars(base).values())
+    scopes = {id(f.__globals__): f.__globals__ for value in entries for f in functions_in(value)}
+    found: dict[str, Any] = {}
+    for scope in scopes.values():
+        values = [*scope.values(), *(entry for base in own_bases(kind) for entry in vars(base).values())]
+        codes = [f.__code__ for value in values for f in functions_in(value) if f.__globals__ is scope]
+        names = {name for code in codes for part in (code, *_inner(code)) for name in _written_in(part)}
+        found |= {name: scope.get(name) for name in sorted(names)}
+    return found
+
+
+@functools.cache
+def _written_in(code: CodeType) -> frozenset[str]:
+    return frozenset(str(step.argval) for step in dis.get_instructions(code) if step.opname in _WRITTEN)
+
+
 @functools.cache
 def _globals_in(code: CodeType) -> tuple[str, ...]:
-    steps = [*dis.get_instructions(code)]
-    written = {step.argval for step in steps if step.opname in _WRITTEN}
-    read = dict.fromkeys(step.argval for step in steps if step.opname in _READ)
-    return tuple(name for name in read if name not in written)
+    read = dict.fromkeys(step.argval for step in dis.get_instructions(code) if step.opname in _READ)
+    return tuple(name for name in read if name not in _written_in(code))
 
 
 @functools.cache

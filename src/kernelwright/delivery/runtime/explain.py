@@ -38,12 +38,8 @@ PLAIN_TYPES = (torch.Tensor, nn.Parameter, nn.parameter.Buffer)
 
 def state_cause(contract: Contract) -> Cause | None:
     """Return what of the process keeps the kernel from running."""
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return Cause("transform", "a transform of torch.func (vmap, grad, jvp) is at work")
     if torch._C._get_tracing_state() is not None:
         return Cause("trace", "torch.jit.trace records the call")
-    if forward_ad._current_level >= 0:
-        return Cause("transform", "forward-mode differentiation is at work")
     if not has_only_device(contract.devices) and not torch._C._len_torch_dispatch_stack():
         return Cause("function mode", "a torch function mode or a default device of another kind is set")
     for mode in _get_current_dispatch_mode_stack():
@@ -60,7 +56,14 @@ def state_cause(contract: Contract) -> Cause | None:
 
 
 def global_cause(contract: Contract) -> Cause | None:
-    """Return what of the state that is global, and that tracers see too, is not as it was verified."""
+    """Return what of the state that is global, and that tracers see too, is not as it was verified.
+
+    A graph is traced anew where another transform is at work: torch.compile guards on that itself.
+    """
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return Cause("transform", "a transform of torch.func (vmap, grad, jvp) is at work")
+    if forward_ad._current_level >= 0:
+        return Cause("transform", "forward-mode differentiation is at work")
     if str(torch.get_default_dtype()) != f"torch.{contract.default_dtype}":
         return Cause("default dtype", f"the default dtype is {torch.get_default_dtype()}")
     if any(GLOBAL_HOOKS):

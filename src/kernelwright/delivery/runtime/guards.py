@@ -6,6 +6,7 @@ attributes (``traced``), so that the tracer guards on them, and the kernel is ca
 """
 
 import copy
+import hashlib
 import inspect
 import keyword
 import linecache
@@ -89,6 +90,13 @@ def has_only_device(kinds: Collection[str]) -> bool:
     return all(isinstance(mode, DeviceContext) and mode.device.type in kinds for mode in modes)
 
 
+def is_sure(condition: bool | torch.SymBool) -> bool:
+    """Say whether a condition on sizes holds whatever those are that an export leaves open."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true  # lazy: imports much
+
+    return statically_known_true(condition)
+
+
 State = tuple[torch.Tensor, TensorFacts, int, float]
 """A tensor as it was: its facts, its address and its version."""
 
@@ -155,6 +163,11 @@ class _Generator:
             "are_as_before": are_as_before,
             "forward_ad": forward_ad,
             "is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
+            "is_exporting": torch.compiler.is_exporting,
+            "is_in_onnx_export": torch.onnx.is_in_onnx_export,
+            "is_sure": is_sure,
+            "PLAIN": (torch.Tensor, nn.Parameter),
+            "copysign": math.copysign,
             "is_any_autocast": torch._C._is_any_autocast_enabled,
             "is_grad_enabled": torch.is_grad_enabled,
             "n_dispatch": torch._C._len_torch_dispatch_stack,
@@ -233,7 +246,8 @@ class _Generator:
                 ]
         lines += ["    return otherwise(self, args, kwargs)", "", *self._traced(taken if given else "")]
         source = "\n".join(lines) + "\n"
-        file = f"<kernelwright guards of {self.contract.title} {id(self):x}>"
+        digest = hashlib.sha256(source.encode()).hexdigest()[:16]  # the same for the same source
+        file = f"<kernelwright guards of {self.contract.title} {digest}>"
         linecache.cache[file] = (len(source), None, source.splitlines(True), file)
         exec(compile(source, file, "exec"), self.names)
         return Guards(
@@ -480,7 +494,8 @@ class _Generator:
         self, value: str, structure: Structure, terms: list[str], leaves: dict[int, str], *, is_exact: bool
     ) -> None:
         if isinstance(structure, TensorAt):
-            terms.append(f"type({value}) is Tensor" if is_exact else f"isinstance({value}, Tensor)")
+            is_one = f"(type({value}) in PLAIN or exporting and isinstance({value}, Tensor))"
+            terms.append(f"type({value}) is Tensor" if is_exact else is_one)
             leaves[structure.position] = value
         elif isinstance(structure, Fixed):
             fixed = structure.value
@@ -491,6 +506,8 @@ class _Generator:
             else:
                 terms.append(f"type({value}) is {self.constant(type(fixed))}")
                 terms.append(f"{value} == {self.constant(fixed)}")
+                if isinstance(fixed, float) and fixed == 0:  # which equals the other zero
+                    terms.append(f"copysign(1.0, {value}) == {math.copysign(1.0, fixed)}")
         else:
             self._match_items(value, structure, terms, leaves, is_exact=is_exact)
 
@@ -554,16 +571,17 @@ class _Generator:
         lines = [
             "def traced(self, args, kwargs):",
             f"    {f'({taken}) = ' if taken else ''}arguments(*args, **kwargs)",
+            "    exporting = is_exporting()",
             f"    if {self._holds()}:",
         ]
         weights = [_path(name) for name, weight in self.contract.weights.items() if weight.same_as is None]
         for number, case in enumerate(self.contract.cases):
             terms, leaves = self._matching(case, is_exact=False)
-            extents = _extents(case, leaves)
-            for leaf, facts in zip(leaves, case.inputs, strict=True):
-                terms.append(self._traced_facts(leaf, facts, extents))
-            terms += [f"{span.low} <= {extents[span.name]} <= {span.high}" for span in case.spans]
+            terms += [f"{x} is not {_path(name)}" for x in leaves for name in written_weights(self.contract)]
             terms.append(f"not (is_grad_enabled() and {self._refused(leaves, _path)})")
+            for leaf, facts in zip(leaves, case.inputs, strict=True):
+                terms.append(self._traced_kind(leaf, facts))
+            terms += map(_sure, self._traced_extents(case, leaves))
             lines += [
                 f"        if {' and '.join(terms)}:",
                 f"            out = {self._operator(number)}({', '.join([*leaves, *weights])})",
@@ -575,6 +593,15 @@ class _Generator:
             "        raise NotVerifiedError('the original would run; call it uncompiled to see why')",
             "    return original(self, *args, **kwargs)",
         ]
+
+    def _traced_extents(self, case: Case, leaves: Sequence[str]) -> Iterable[str]:
+        """Yield the conditions of a call's sizes and strides."""
+        extents = _extents(case, leaves)
+        for span in case.spans:
+            yield f"{extents[span.name]} >= {span.low}"
+            yield f"{extents[span.name]} <= {span.high}"
+        for leaf, facts in zip(leaves, case.inputs, strict=True):
+            yield from _traced_sizes(leaf, facts, extents)
 
     def _traced_results(self, case: Case) -> list[str]:
         """Return expressions of a case's results; a graph would hold the places of views as they are now."""
@@ -588,7 +615,13 @@ class _Generator:
         ``_kernelwright_holds`` looks at everything while the tracer is at work. The rest says again what may
         change later, for a graph that is already there.
         """
-        terms = ["self._kernelwright_holds()"]
+        devices = self.constant(self.contract.devices)
+        terms = [
+            "self._kernelwright_holds()",
+            # an export has a mode of its own
+            f"(exporting or not n_function() or has_only_device({devices}))",
+            "not is_in_onnx_export()",
+        ]
         for path, part in self.contract.parts.items():
             if part.same_as is not None:
                 terms.append(f"{_path(path)} is {_path(part.same_as)}")
@@ -601,7 +634,8 @@ class _Generator:
             terms.append(f"{_path(name)} is self.{OWN}.seen[{self.seen('tensor', path, leaf)}]")
         for name, weight in self.contract.weights.items():
             if weight.same_as is None:
-                terms.append(self._traced_facts(_path(name), weight.facts))
+                terms.append(self._traced_kind(_path(name), weight.facts))
+                terms += _traced_sizes(_path(name), weight.facts)
             else:
                 terms.append(f"{_path(name)} is {_path(weight.same_as)}")
         return " and ".join([*terms, *(f"not is_autocast({d!r})" for d in self.contract.devices)])
@@ -650,18 +684,11 @@ class _Generator:
             self.traced_layout.append(wanted)
         return self.traced_layout.index(wanted)
 
-    def _traced_facts(self, value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> str:
+    def _traced_kind(self, value: str, facts: TensorFacts) -> str:
+        """What of a tensor's facts needs no sizes."""
         dtype = f"torch.{facts.dtype}"
-        shape = "".join(
-            f" and {value}.shape[{axis}] == {_size(size, extents)}" for axis, size in enumerate(facts.shape)
-        )
-        strides = "".join(
-            f" and {value}.stride({axis}) == {_size(stride, extents)}"
-            for axis, (size, stride) in enumerate(zip(facts.shape, facts.stride, strict=True))
-            if size != 1 and 0 not in facts.shape
-        )
         return (
-            f"{value}.dim() == {len(facts.shape)}{shape}{strides} and {value}.dtype == {dtype}"
+            f"{value}.dim() == {len(facts.shape)} and {value}.dtype == {dtype}"
             f" and {value}.device.type == {facts.device!r}"
         )
 
@@ -684,6 +711,20 @@ class _Generator:
         if issubclass(part.type, dict) and not hasattr(part.type, "__dataclass_fields__"):
             return f"{kind}([{', '.join(f'({k!r}, {v})' for k, v in zip(part.keys, items, strict=True))}])"
         return f"{kind}({', '.join(f'{k}={v}' for k, v in zip(part.keys, items, strict=True))})"
+
+
+def _sure(condition: str) -> str:
+    """An export must not tie a size that its user leaves open: there only what holds for all sizes does."""
+    return f"(is_sure({condition}) if exporting else {condition})"
+
+
+def _traced_sizes(value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> Iterable[str]:
+    """Yield the conditions of a tensor's sizes, and of its strides where they mean something."""
+    for axis, size in enumerate(facts.shape):
+        yield f"{value}.shape[{axis}] == {_size(size, extents)}"
+    for axis, (size, stride) in enumerate(zip(facts.shape, facts.stride, strict=True)):
+        if 0 not in facts.shape and (size != 1 or tells_format(facts.shape)):
+            yield f"{value}.stride({axis}) == {_size(stride, extents)}"
 
 
 def _members(case: Case) -> list[str]:

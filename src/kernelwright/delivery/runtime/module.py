@@ -45,6 +45,7 @@ from .kernel import KernelInstance, VerifiedKernel, tensors_of
 from .operator import operator_of, teach_operators
 from .pins import Pinned, referred_to
 from .structure import UnstructuredError, put_together, take_apart
+from .writes import watch
 
 OTHER_TENSORS = frozenset({"structure", "weights", "device", "dtype", "shape", "layout", "memory"})
 """Kinds of causes that say that the module has other tensors than those that are bound."""
@@ -94,7 +95,9 @@ class ModuleState:
         if has_memory:
             told = contract.constants.keys() | (contract.weights.keys() if contract.is_frozen else set())
             constants = [tensor for name, tensor in held_tensors(module).items() if name in told]
-            instance.hold([*constants, *(state[0] for state in hidden_states(contract, module))])
+            kept = [*constants, *(state[0] for state in hidden_states(contract, module))]
+            instance.hold(kept)
+            watch(kept)
             teach_operators(self.kernel, module)
         return instance.call
 

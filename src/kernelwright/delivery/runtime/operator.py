@@ -18,6 +18,7 @@ from .backward import BackwardModule, forward_on
 from .contract import Case, TensorFacts, arguments_from, original_class, same_strides, weights_of
 from .guards import version_of
 from .kernel import KernelInstance, VerifiedKernel, tensors_of
+from .writes import watch
 
 NAMESPACE = "kernelwright"
 MAX_ARGUMENTS = 64
@@ -86,6 +87,7 @@ class KernelOperator:
         own = self._instances
         if not hasattr(own, "instance") or (self.contract.is_frozen and not own.weights.are(weights)):
             own.instance, own.weights = self.kernel.make(), SameWeights(weights)
+            watch(weights if self.contract.is_frozen else ())
         found: KernelInstance = own.instance
         return found
 
