@@ -424,6 +424,66 @@ def test_random_numbers_that_a_call_draws_are_drawn(home: Path) -> None:
     assert "a call changes the state of random generators" in str(fast.report())
 
 
+LOG: list[int] = []
+KNOWN: dict[str, float] = {}
+n_calls = 0
+
+
+class Logging(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        LOG.append(len(x))
+        return torch.tanh(x)
+
+
+class CountingCalls(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        _count()
+        return torch.tanh(x)
+
+
+def _count() -> None:
+    global n_calls
+    n_calls += 1
+
+
+class CountingInClass(nn.Module):
+    n_seen = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        CountingInClass.n_seen += 1
+        return torch.tanh(x)
+
+
+class Caching(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) * KNOWN.setdefault("scale", 2.0)
+
+
+@pytest.mark.parametrize("kind", [Logging, CountingCalls, CountingInClass])
+def test_what_a_call_changes_outside_the_module_is_changed(kind: type[nn.Module], home: Path) -> None:
+    source = HEAD + "class ModelNew(nn.Module):\n    def forward(self, x):\n        return torch.tanh(x)\n"
+    fast: Any = delivered(kind().eval(), (x(),), home, source=source).module
+
+    def noted() -> tuple[int, int, int]:
+        return len(LOG), n_calls, CountingInClass.n_seen
+
+    before = noted()
+    fast(x())
+    assert sum(noted()) == sum(before) + 1
+    assert "which a kernel does not do" in str(fast.report())
+
+
+def test_a_cache_that_the_first_call_fills_is_no_change(home: Path) -> None:
+    source = (
+        HEAD + "class ModelNew(nn.Module):\n    def forward(self, x):\n        return torch.tanh(x) * 2\n"
+    )
+    KNOWN.clear()
+    fast: Any = delivered(Caching().eval(), (x(),), home, source=source).module
+    with torch.no_grad():
+        fast(x())
+    assert fast.report().kernel_calls == 1
+
+
 # -- processes --------------------------------------------------------------------------------------
 
 LOADED = """

@@ -144,3 +144,10 @@ def test_classes_that_are_pickled_with_their_code_stay_as_they_are(tmp_path: Pat
         text=True,
     )
     assert alone.stdout.strip() == "[2.0, 2.0]", alone.stderr
+
+
+def test_a_tensor_that_torch_does_not_read_back_is_named(tmp_path: Path) -> None:
+    module = nn.Linear(2, 2)
+    module.register_buffer("small", torch.zeros(2).to(torch.float8_e4m3fn))
+    with pytest.raises(TaskError, match=r"does not read tensors of torch\.float8_e4m3fn back"):
+        task_from_module(module, (torch.randn(1, 2),), name="small", folder=tmp_path)

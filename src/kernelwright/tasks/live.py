@@ -3,6 +3,7 @@
 import copy
 import inspect
 import io
+import pickle
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -202,13 +203,24 @@ def _pickle(name: str, module: nn.Module, examples: list[tuple[tuple[Any, ...], 
         data = written.getvalue()
         loaded = read_pickle(io.BytesIO(data))
     except Exception as error:  # whatever a user's __reduce__ raises
-        raise TaskError(
-            f"{name}: the module or its inputs cannot be pickled ({error!r}); keep open files, locks and "
-            "lambdas over such things out of the module"
-        ) from error
+        kept = "keep open files, locks and lambdas over such things out of the module"
+        if kinds := _unpicklable_types(module):
+            kept = f"torch does not read tensors of {', '.join(kinds)} back from a pickle"
+        raise TaskError(f"{name}: the module or its inputs cannot be pickled ({error!r}); {kept}") from error
     if loaded["module"].state_dict().keys() != module.state_dict().keys():
         raise TaskError(f"{name}: the pickled module has another state_dict than the live one")
     return data
+
+
+def _unpicklable_types(module: nn.Module) -> list[str]:
+    """Return the types of a module's tensors that torch writes and does not read, such as those of 8 bits."""
+    found = []
+    for dtype in sorted({tensor.dtype for tensor in module.state_dict().values()}, key=str):
+        try:
+            pickle.loads(pickle.dumps(torch.empty(1, dtype=dtype)))
+        except Exception:  # whatever torch raises
+            found.append(str(dtype))
+    return found
 
 
 def _own_sys_path() -> list[str]:
