@@ -262,7 +262,7 @@ def test_the_user_s_random_generators_stay_as_they_are(
 ) -> None:
     """Known-bad: torch.manual_seed seeds what fork_rng does not put back."""
     accelerator = Accelerator(is_used=is_used)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("cuda"))
     monkeypatch.setattr(torch, "get_device_module", lambda kind: accelerator)
     monkeypatch.setattr(torch.cuda, "manual_seed_all", accelerator.manual_seed_all)
     torch.manual_seed(7)
