@@ -12,7 +12,7 @@ import keyword
 import linecache
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -581,7 +581,7 @@ class _Generator:
             terms.append(f"not (is_grad_enabled() and {self._refused(leaves, _path)})")
             for leaf, facts in zip(leaves, case.inputs, strict=True):
                 terms.append(self._traced_kind(leaf, facts))
-            terms += map(_sure, self._traced_extents(case, leaves))
+            terms += self._traced_extents(case, leaves)
             lines += [
                 f"        if {' and '.join(terms)}:",
                 f"            out = {self._operator(number)}({', '.join([*leaves, *weights])})",
@@ -594,14 +594,22 @@ class _Generator:
             "    return original(self, *args, **kwargs)",
         ]
 
-    def _traced_extents(self, case: Case, leaves: Sequence[str]) -> Iterable[str]:
-        """Yield the conditions of a call's sizes and strides."""
+    def _traced_extents(self, case: Case, leaves: Sequence[str]) -> Iterator[str]:
+        """Yield the conditions of a call's sizes and strides.
+
+        An export may tie sizes to each other that one name stands for, as the original's own operations do.
+        """
         extents = _extents(case, leaves)
         for span in case.spans:
-            yield f"{extents[span.name]} >= {span.low}"
-            yield f"{extents[span.name]} <= {span.high}"
-        for leaf, facts in zip(leaves, case.inputs, strict=True):
-            yield from _traced_sizes(leaf, facts, extents)
+            yield _sure(f"{extents[span.name]} >= {span.low}")
+            yield _sure(f"{extents[span.name]} <= {span.high}")
+        facts_of = [*zip(leaves, case.inputs, strict=True)]
+        for leaf, facts in facts_of:
+            for axis, size in enumerate(facts.shape):
+                condition = f"{leaf}.shape[{axis}] == {_size(size, extents)}"
+                yield _sure(condition) if isinstance(size, int) else condition
+        for leaf, facts in facts_of:
+            yield from map(_sure, _traced_strides(leaf, facts, extents))
 
     def _traced_results(self, case: Case) -> list[str]:
         """Return expressions of a case's results; a graph would hold the places of views as they are now."""
@@ -635,7 +643,9 @@ class _Generator:
         for name, weight in self.contract.weights.items():
             if weight.same_as is None:
                 terms.append(self._traced_kind(_path(name), weight.facts))
-                terms += _traced_sizes(_path(name), weight.facts)
+                sizes = enumerate(weight.facts.shape)
+                terms += [f"{_path(name)}.shape[{axis}] == {size}" for axis, size in sizes]
+                terms += _traced_strides(_path(name), weight.facts)
             else:
                 terms.append(f"{_path(name)} is {_path(weight.same_as)}")
         return " and ".join([*terms, *(f"not is_autocast({d!r})" for d in self.contract.devices)])
@@ -718,10 +728,8 @@ def _sure(condition: str) -> str:
     return f"(is_sure({condition}) if exporting else {condition})"
 
 
-def _traced_sizes(value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> Iterable[str]:
-    """Yield the conditions of a tensor's sizes, and of its strides where they mean something."""
-    for axis, size in enumerate(facts.shape):
-        yield f"{value}.shape[{axis}] == {_size(size, extents)}"
+def _traced_strides(value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> Iterator[str]:
+    """Yield the conditions of a tensor's strides, where they mean something."""
     for axis, (size, stride) in enumerate(zip(facts.shape, facts.stride, strict=True)):
         if 0 not in facts.shape and (size != 1 or tells_format(facts.shape)):
             yield f"{value}.stride({axis}) == {_size(stride, extents)}"
