@@ -1,6 +1,7 @@
 """A compiled or exported call runs the kernel where an eager one would, and nowhere else."""
 
 import copy
+import linecache
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,22 @@ def test_an_export_of_fixed_sizes_has_the_kernel(scaled: nn.Module) -> None:
     with torch.no_grad():
         program = torch.export.export(copy.deepcopy(scaled), (X,))
     assert "kernelwright" in str(program.graph)
+
+
+def test_an_export_to_onnx_has_the_original(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    fast = delivered(Scaled(), (X,), tmp_path).module
+    with torch.no_grad():
+        program = torch.export.export(fast, (X,))
+    assert "kernelwright" not in str(program.graph) and "tanh" in str(program.graph)
+
+
+def test_the_same_guards_are_kept_once_for_tracebacks(tmp_path: Path) -> None:
+    delivered(Signed(), (X,), tmp_path)
+    before = set(linecache.cache)
+    for _ in range(3):
+        delivered(Signed(), (X,), tmp_path)
+    assert not [name for name in set(linecache.cache) - before if "guards" in name]
 
 
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])

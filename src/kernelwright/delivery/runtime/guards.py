@@ -580,7 +580,7 @@ class _Generator:
             terms += [f"{x} is not {_path(name)}" for x in leaves for name in written_weights(self.contract)]
             terms.append(f"not (is_grad_enabled() and {self._refused(leaves, _path)})")
             for leaf, facts in zip(leaves, case.inputs, strict=True):
-                terms.append(self._traced_kind(leaf, facts))
+                terms.append(_traced_kind(leaf, facts))
             terms += self._traced_extents(case, leaves)
             lines += [
                 f"        if {' and '.join(terms)}:",
@@ -642,7 +642,7 @@ class _Generator:
             terms.append(f"{_path(name)} is self.{OWN}.seen[{self.seen('tensor', path, leaf)}]")
         for name, weight in self.contract.weights.items():
             if weight.same_as is None:
-                terms.append(self._traced_kind(_path(name), weight.facts))
+                terms.append(_traced_kind(_path(name), weight.facts))
                 sizes = enumerate(weight.facts.shape)
                 terms += [f"{_path(name)}.shape[{axis}] == {size}" for axis, size in sizes]
                 terms += _traced_strides(_path(name), weight.facts)
@@ -694,14 +694,6 @@ class _Generator:
             self.traced_layout.append(wanted)
         return self.traced_layout.index(wanted)
 
-    def _traced_kind(self, value: str, facts: TensorFacts) -> str:
-        """What of a tensor's facts needs no sizes."""
-        dtype = f"torch.{facts.dtype}"
-        return (
-            f"{value}.dim() == {len(facts.shape)} and {value}.dtype == {dtype}"
-            f" and {value}.device.type == {facts.device!r}"
-        )
-
     def _built(self, part: Structure, results: Sequence[str]) -> str:
         """Return an expression that builds a structure of results."""
         if isinstance(part, TensorAt):
@@ -726,6 +718,14 @@ class _Generator:
 def _sure(condition: str) -> str:
     """An export must not tie a size that its user leaves open: there only what holds for all sizes does."""
     return f"(is_sure({condition}) if exporting else {condition})"
+
+
+def _traced_kind(value: str, facts: TensorFacts) -> str:
+    """Return the conditions of a tensor that need no sizes."""
+    return (
+        f"{value}.dim() == {len(facts.shape)} and {value}.dtype == torch.{facts.dtype}"
+        f" and {value}.device.type == {facts.device!r}"
+    )
 
 
 def _traced_strides(value: str, facts: TensorFacts, extents: Mapping[str, str] = NOTHING) -> Iterator[str]:
