@@ -19,17 +19,11 @@ QUICK = (
     "41_half_inputs",
     "44_reads_beyond",
 )
-"""One for each kind of check; the whole corpus is judged with the slow tests, in parts."""
+"""One for each kind of check; ``test_judging_others.py`` judges the others, with the slow tests."""
 JUDGEMENTS = 3
 """Most judgements of a specimen until a check of its header finds it."""
-PARTS = 3
-"""Files over which the slow tests spread the other specimens, so that workers can share them."""
-
-
-def part(number: int) -> tuple[str, ...]:
-    """Return the names of every third specimen that is not in ``QUICK``, from the one with this number on."""
-    others = [specimen.name for specimen in load_specimens() if specimen.name not in QUICK]
-    return tuple(others[number::PARTS])
+FINAL_S = 10.0
+"""Finals end at the fewest pairs of processes, in which a cheat that gains twofold is seen to be faster."""
 
 
 def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
@@ -60,7 +54,7 @@ def is_open(findings: Sequence[SpecimenResult]) -> bool:
 
 def opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:
     """Return what opens a referee for a policy."""
-    settings = RefereeSettings(cache_dir=cache, load_timeout_s=60.0, device=device)
+    settings = RefereeSettings(cache_dir=cache, load_timeout_s=40.0, final_seconds=FINAL_S, device=device)
 
     def open_referee(policy: Policy) -> Referee:
         return Referee(RefereeSettings(**{**vars(settings), "policy": policy}))

@@ -1,4 +1,4 @@
-"""Specimens before the real referee: one for each kind of check; ``test_judging_part_*`` have the others."""
+"""Specimens before the real referee: one for each kind of check; ``test_judging_others.py`` has the rest."""
 
 from pathlib import Path
 

@@ -27,7 +27,7 @@ class Pair:
     """Lines of both constructors."""
 
 
-SESSIONS = 2
+SESSIONS = 4
 X, AT = "torch.randn(64, 32)", "torch.randint(1, 20, (64,))"
 CROSS_ENTROPY = "torch.nn.functional.cross_entropy(x, {}, reduction='none')"
 WRONG = {
@@ -431,7 +431,7 @@ def _program(name: str, body: str, pair: Pair) -> str:
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_kernel_that_is_wrong_for_a_class_is_found(name: str, referee: Referee) -> None:
-    """Draws are random, so it may take a second session."""
+    """Draws are random, so it may take another session."""
     pair = WRONG[name]
     for _ in range(SESSIONS):
         with referee.open(task_of("wrong", pair)) as session:
