@@ -106,8 +106,8 @@ class WindowForm:
 
 def find_window(region: Region) -> WindowForm | None:
     """Return the windows and filters of a normalised region; None where it does something else."""
-    if dims_in(region) or not region.kept:
-        return None  # tiles have literal sizes
+    if not region.kept:
+        return None
     total, *others = region.stages
     if total.kind != "reduce" or total.combine != "sum" or total.dtype != "float32" or total.per:
         return None
@@ -116,7 +116,9 @@ def find_window(region: Region) -> WindowForm | None:
     if set(total.axes) != {axis.name for axis in region.inner}:
         return None
     operands = _operands(total, region.kept[-1].name)
-    return None if operands is None else _form(region, *operands)
+    if operands is None or dims_in(region):  # tiles have literal sizes
+        return None
+    return _form(region, *operands)
 
 
 def _operands(total: LoopStage, lane: str) -> tuple[Expr, Expr] | None:

@@ -1,6 +1,7 @@
 """Skill files: YAML front matter and a Markdown body (the SKILL.md convention)."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from kernelwright.core.errors import UserError
 from kernelwright.core.skill import Skill
 from kernelwright.skills.predicate import parse_predicate
+from kernelwright.skills.yaml_text import read_yaml
 
 
 def load_skills(folder: Path | None = None) -> dict[str, Skill]:
@@ -39,8 +41,12 @@ def library_folder() -> Path:
     return Path(str(resources.files("kernelwright.skills") / "library"))
 
 
+@lru_cache(maxsize=1024)
 def parse_skill(text: str, file: Path) -> Skill:
-    """Return the skill that the text of ``file`` describes; raises UserError, see load_skills."""
+    """Return the skill that the text of ``file`` describes, the same one every time.
+
+    Raises UserError, see load_skills.
+    """
     header, body = _split(text, file)
     fields = {**header, "body": body.strip()}
     for field, read in _READERS.items():
@@ -63,7 +69,7 @@ def _split(text: str, file: Path) -> tuple[dict[str, Any], str]:
     if len(parts) != 3 or parts[0].strip():
         raise UserError(f"{file}: front matter: the file must begin with YAML between two lines '---'")
     try:
-        header = yaml.safe_load(parts[1])
+        header = read_yaml(parts[1])
     except yaml.YAMLError as error:
         raise UserError(f"{file}: front matter: not YAML ({' '.join(str(error).split())})") from error
     if not isinstance(header, dict) or "body" in header:

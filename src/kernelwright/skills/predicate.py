@@ -7,6 +7,7 @@ import yaml
 
 from kernelwright.core.evidence import Evidence, FactValue
 from kernelwright.core.skill import Operator, Predicate
+from kernelwright.skills.yaml_text import read_yaml
 
 _TEXT = re.compile(r"(?P<metric>[\w.]+)\s+(?P<op>==|!=|<=|>=|<|>|in\b|known\b)\s*(?P<value>.*)")
 _OPERATORS: dict[str, Operator] = {
@@ -31,7 +32,7 @@ def parse_predicate(text: str) -> Predicate:
 
 def _parse_value(text: str, value: str) -> FactValue | tuple[FactValue, ...]:
     try:
-        parsed = yaml.safe_load(value) if value else None
+        parsed = read_yaml(value) if value else None
     except yaml.YAMLError as error:
         raise ValueError(f"{text!r}: {value!r} is not a value") from error
     if isinstance(parsed, list):
