@@ -53,8 +53,17 @@ def is_open(findings: Sequence[SpecimenResult]) -> bool:
 
 
 def opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:
-    """Return what opens a referee for a policy."""
-    settings = RefereeSettings(cache_dir=cache, load_timeout_s=40.0, final_seconds=FINAL_S, device=device)
+    """Return what opens a referee for a policy; programs that take all they get are stopped early."""
+    settings = RefereeSettings(
+        cache_dir=cache,
+        load_timeout_s=60.0,
+        final_seconds=FINAL_S,
+        worker_address_space_bytes=8 << 30,
+        worker_total_bytes=2 << 30,
+        worker_scratch_bytes=64 << 20,
+        build_memory_bytes=2 << 30,
+        device=device,
+    )
 
     def open_referee(policy: Policy) -> Referee:
         return Referee(RefereeSettings(**{**vars(settings), "policy": policy}))

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.marks import mostly_slow
 from tests.referee.conftest import HEAD, judge
 
 from kernelwright.core.candidate import Candidate
@@ -24,30 +23,10 @@ from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.settings import RefereeSettings
 
 JUDGED_HERE = (
-    "48_null_pointer",
-    "48_exit_zero",
-    "48_loop_in_c",
-    "48_fork_bomb",
-    "48_memory_bomb",
-    "48_memory_bomb_in_children",
-    "48_disk_filler",
-    "48_output_flood",
-    "48_kills_parent",
-    "48_reads_other_memory",
-    "48_daemon",
-    "47_network",
-    "48_reads_keys",
-    "31_writes_harness",
-    "32_socket_garbage",
-    "32_socket_flood",
-    "48_compile_never_ends",
-    "48_includes_secrets",
-)
-QUICK = (
     "48_null_pointer", "48_memory_bomb", "48_disk_filler", "48_kills_parent", "47_network",
     "48_compile_never_ends", "48_includes_secrets",
 )  # fmt: skip
-"""One for each thing that is limited or hidden; the others run with the slow tests."""
+"""One for each thing that is limited or hidden; with the slow tests, ``tests/corpus`` judges every one."""
 SPECIMENS = {specimen.name: specimen for specimen in load_specimens() if specimen.kind == "hostile"}
 
 
@@ -93,7 +72,7 @@ def traces(temporary: Path) -> tuple[set[int], list[str], list[str]]:
     return set(family_of(os.getpid())), sorted(os.listdir(temporary)), shared
 
 
-@pytest.mark.parametrize("name", mostly_slow(JUDGED_HERE, *QUICK))
+@pytest.mark.parametrize("name", JUDGED_HERE)
 def test_a_hostile_program_is_contained(
     strict: Referee, session: RefereeSession, temporary: Path, name: str
 ) -> None:
