@@ -57,11 +57,10 @@ def opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:
     settings = RefereeSettings(
         cache_dir=cache,
         load_timeout_s=60.0,
+        search_timing_s=0.1,
         final_seconds=FINAL_S,
-        worker_address_space_bytes=8 << 30,
-        worker_total_bytes=2 << 30,
-        worker_scratch_bytes=64 << 20,
-        build_memory_bytes=2 << 30,
+        worker_total_bytes=4 << 30,
+        worker_scratch_bytes=256 << 20,
         device=device,
     )
 
