@@ -7,7 +7,7 @@ from kernelwright.core.evaluation import Status
 from kernelwright.core.policy import Policy
 from kernelwright.corpus.audit import SpecimenResult, audit
 from kernelwright.corpus.load import load_specimens
-from kernelwright.corpus.specimen import HARMED, NO_CHECK, NOT_FASTER
+from kernelwright.corpus.specimen import HARMED, NO_CHECK, NOT_FASTER, Kind
 from kernelwright.referee.session.referee import Referee
 from kernelwright.referee.settings import RefereeSettings
 
@@ -22,6 +22,8 @@ QUICK = (
 """One for each kind of check; ``test_judging_others.py`` judges the others, with the slow tests."""
 JUDGEMENTS = 3
 """Most judgements of a specimen until a check of its header finds it."""
+LOAD_S = {Kind.CHEAT: 60.0, Kind.HOSTILE: 20.0}
+"""Limit for imports and first calls: some cheats compile there, and some hostile programs never end."""
 FINAL_S = 10.0
 """Finals end at the fewest pairs of processes, in which a cheat that gains twofold is seen to be faster."""
 
@@ -36,8 +38,10 @@ def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
     found: dict[str, list[SpecimenResult]] = {name: [] for name in names}
     for _ in range(JUDGEMENTS):
         left = [s for s in load_specimens() if s.name in names and is_open(found[s.name])]
-        for finding in audit(left, opener(cache), lambda task: {}):
-            found[finding.specimen.name].append(finding)
+        for load_s in LOAD_S.values():
+            kinds = [s for s in left if LOAD_S[s.kind] == load_s]
+            for finding in audit(kinds, opener(cache, load_s=load_s), lambda task: {}):
+                found[finding.specimen.name].append(finding)
     return {name: findings[-1] for name, findings in found.items()}
 
 
@@ -52,11 +56,11 @@ def is_open(findings: Sequence[SpecimenResult]) -> bool:
     return not (last.is_as_expected or is_hurt or last.outcome in NO_CHECK)
 
 
-def opener(cache: Path, device: str = "cpu") -> Callable[[Policy], Referee]:
+def opener(cache: Path, device: str = "cpu", load_s: float = 60.0) -> Callable[[Policy], Referee]:
     """Return what opens a referee for a policy; programs that take all they get are stopped early."""
     settings = RefereeSettings(
         cache_dir=cache,
-        load_timeout_s=60.0,
+        load_timeout_s=load_s,
         search_timing_s=0.1,
         final_seconds=FINAL_S,
         worker_total_bytes=4 << 30,
