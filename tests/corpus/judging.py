@@ -25,7 +25,7 @@ JUDGEMENTS = 3
 LOAD_S = {Kind.CHEAT: 60.0, Kind.HOSTILE: 20.0}
 """Limit for imports and first calls: some cheats compile there, and some hostile programs never end."""
 FINAL_S = 10.0
-"""Finals end at the fewest pairs of processes, in which a cheat that gains twofold is seen to be faster."""
+"""Finals end at the fewest pairs of processes; in ``kernelwright audit`` they may take more."""
 
 
 def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
@@ -38,9 +38,9 @@ def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
     found: dict[str, list[SpecimenResult]] = {name: [] for name in names}
     for _ in range(JUDGEMENTS):
         left = [s for s in load_specimens() if s.name in names and is_open(found[s.name])]
-        for load_s in LOAD_S.values():
-            kinds = [s for s in left if LOAD_S[s.kind] == load_s]
-            for finding in audit(kinds, opener(cache, load_s=load_s), lambda task: {}):
+        for kind, load_s in LOAD_S.items():
+            of_kind = [s for s in left if s.kind is kind]
+            for finding in audit(of_kind, opener(cache, load_s=load_s), lambda task: {}):
                 found[finding.specimen.name].append(finding)
     return {name: findings[-1] for name, findings in found.items()}
 

@@ -1,4 +1,4 @@
-"""YAML as skill files hold it, read by libyaml where PyYAML has it: some ten times faster."""
+"""YAML as skill files hold it, read by libyaml where PyYAML has it, which is faster."""
 
 from typing import Any
 
