@@ -88,18 +88,29 @@ class ModelNew(nn.Module):
         self.ended = time.perf_counter()
         return y
 """
+JUDGEMENTS = 40
+"""Most judgements of a kernel that is found by chance; beside busy cores, one in three finds this one."""
 
 
-@pytest.mark.parametrize(("clears", "longest_s"), [(True, 100.0), (False, 100.0), (False, 3e-4)])
-def test_outputs_that_are_taken_back_may_have_been_written_to(
-    referee: Referee, clears: bool, longest_s: float
-) -> None:
-    """Whoever takes none back after a pause meets outputs that were written to in the middle of a series."""
+def taking_back(longest_s: float, clears: bool = False) -> Candidate:
+    return Candidate(source=TAKES_BACK.replace("CLEARS", str(clears)).replace("LONGEST_S", str(longest_s)))
+
+
+@pytest.mark.parametrize("longest_s", [100.0, 3e-4])
+def test_outputs_that_are_taken_back_may_have_been_written_to(referee: Referee, longest_s: float) -> None:
+    """Whoever takes none back after a pause meets outputs that were written to in the middle of a series.
+
+    Which outputs are written to is drawn, and pauses depend on what else the machine does.
+    """
     with referee.open(Task(name="one_hot", source=ONE_HOT)) as session:
-        source = TAKES_BACK.replace("CLEARS", str(clears)).replace("LONGEST_S", str(longest_s))
-        found = [session.evaluate(Candidate(source=source)) for _ in range(1 if clears else 4)]
-    seen = {one.status for one in found}  # which outputs are written to is a lot
-    assert seen == {Status.VERIFIED} if clears else Status.INCORRECT_NUMERICS in seen, found[-1].detail
+        judgements = (session.evaluate(taking_back(longest_s)).status for _ in range(JUDGEMENTS))
+        assert Status.INCORRECT_NUMERICS in judgements  # stops at the first
+
+
+def test_outputs_that_are_taken_back_may_be_cleared(referee: Referee) -> None:
+    with referee.open(Task(name="one_hot", source=ONE_HOT)) as session:
+        found = session.evaluate(taking_back(100.0, clears=True))
+    assert found.is_verified, found.detail
 
 
 def test_keeping_a_result_while_inputs_begin_alike_is_found(pointwise: RefereeSession) -> None:
