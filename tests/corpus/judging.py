@@ -20,8 +20,10 @@ QUICK = (
     "44_reads_beyond",
 )
 """One for each kind of check; ``test_judging_others.py`` judges the others, with the slow tests."""
-JUDGEMENTS = 3
+JUDGEMENTS = 6
 """Most judgements of a specimen until a check of its header finds it."""
+BY_PAUSES = ("21_folds_after_pauses", "21_folds_tied_after_pauses", "21_folds_while_nothing_is_fed")
+"""Each keeps something until there is a pause. On busy cores there are pauses, and it does nothing wrong then."""
 LOAD_S = {Kind.CHEAT: 60.0, Kind.HOSTILE: 20.0}
 """Limit for imports and first calls: some cheats compile there, and some hostile programs never end."""
 FINAL_S = 10.0
@@ -33,7 +35,8 @@ def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
 
     Draws and rounds are random: a specimen may meet another check than the one its header names, and one that
     is not faster is found faster by one interval in forty. It is judged again then, and let through when it
-    is found faster twice. One that is let through otherwise, or does harm, stays as it was found.
+    is found faster twice. One of ``BY_PAUSES`` that is let through is judged again, too. One that is let
+    through otherwise, or does harm, stays as it was found.
     """
     found: dict[str, list[SpecimenResult]] = {name: [] for name in names}
     for _ in range(JUDGEMENTS):
@@ -53,6 +56,8 @@ def is_open(findings: Sequence[SpecimenResult]) -> bool:
     is_hurt = HARMED in last.detail or bool(last.left)
     if last.outcome == Status.VERIFIED and NOT_FASTER in last.specimen.expect:
         return not is_hurt and [f.outcome for f in findings].count(last.outcome) < 2
+    if last.outcome == Status.VERIFIED and last.specimen.name in BY_PAUSES:
+        return not is_hurt
     return not (last.is_as_expected or is_hurt or last.outcome in NO_CHECK)
 
 
