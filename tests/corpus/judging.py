@@ -23,7 +23,7 @@ QUICK = (
 JUDGEMENTS = 6
 """Most judgements of a specimen until a check of its header finds it."""
 BY_PAUSES = ("21_folds_after_pauses", "21_folds_tied_after_pauses", "21_folds_while_nothing_is_fed")
-"""Each keeps something until there is a pause. On busy cores there are pauses, and it does nothing wrong then."""
+"""Each keeps something until there is a pause. Busy cores bring pauses, and it does nothing wrong then."""
 LOAD_S = {Kind.CHEAT: 60.0, Kind.HOSTILE: 20.0}
 """Limit for imports and first calls: some cheats compile there, and some hostile programs never end."""
 FINAL_S = 10.0
