@@ -97,6 +97,26 @@ def test_resume_examines_only_what_is_missing(cli: Any, found: Any, task_file: P
     assert [row["flags"] != [] for row in result.json["tasks"]] == [True, False, False]
 
 
+def test_each_result_keeps_the_date_and_the_machine_it_was_found_on(
+    cli: Any, found: Any, task_file: Path
+) -> None:
+    put(task_file, "a", "b", "c")
+    then = []
+    for n, date in enumerate(("2020-01-01 00:00 UTC", "2021-01-01 00:00 UTC"), 1):
+        cli("check", "tasks", "--full-size", "--limit", str(n), "--out", "out", "--resume")
+        written = json.loads(Path("out/results.json").read_text(encoding="utf-8"))
+        then.append({**written, "date": date, "environment": {"processor": f"machine {n}"}})
+        Path("out/results.json").write_text(json.dumps(then[-1]), encoding="utf-8")
+    now = cli("check", "tasks", "--full-size", "--out", "out", "--resume", "--json").json
+    ids = [row["task_id"] for row in now["tasks"]]
+    assert now["earlier"] == [
+        {"date": old["date"], "environment": old["environment"], "task_ids": [of]}
+        for old, of in zip(then, ids, strict=False)
+    ]
+    text = Path("out/results.md").read_text(encoding="utf-8")
+    assert "## Checked earlier\n\n2020-01-01 00:00 UTC. processor machine 1. a." in text
+
+
 def test_resume_tries_again_what_could_not_be_checked(cli: Any, found: Any, task_file: Path) -> None:
     put(task_file, "a", "b")
     found["a"] = (Flag(check=NOT_CHECKED, severity=Severity.DOUBTFUL, says="late", advice="smaller"),)

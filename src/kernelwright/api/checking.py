@@ -1,14 +1,14 @@
 """What is wrong with tasks, before anyone trusts a speedup on them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from kernelwright.api.machines import bound_settings
-from kernelwright.core.checkup import NOT_CHECKED, Checkup, Flag, Severity
+from kernelwright.core.checkup import NOT_CHECKED, Checkup, EarlierCheck, Flag, Severity
 from kernelwright.core.errors import UserError
 from kernelwright.core.request import CheckRequest
 from kernelwright.core.task import Literal_, Task, Workload
@@ -50,11 +50,13 @@ def run_check(
     """
     where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     tasks = _tasks(request)
-    earlier = read_results(Path(request.out)) if request.out and request.resume else {}
+    found_earlier = read_results(Path(request.out)) if request.out and request.resume else None
+    earlier = _taken_over(found_earlier, tasks)
     environment = probe.probe_machine().environment()
 
     def result(checkups: list[Checkup]) -> CheckResult:
-        return CheckResult(tuple(checkups), request.command_line(), environment)
+        origins = _origins(found_earlier, earlier)
+        return CheckResult(tuple(checkups), request.command_line(), environment, earlier=origins)
 
     found: list[Checkup] = []
     with (
@@ -154,17 +156,37 @@ def _too_large(task: Task, request: CheckRequest) -> Checkup:
     return Checkup(task=task.name, task_id=task.id, path=task.path, sizes={}, flags=(flag,))
 
 
-def read_results(folder: Path) -> dict[str, Checkup]:
-    """Return earlier results by task id; none where there is no file. Raises UserError for another file.
-
-    What could not be checked is left out: it is tried again.
-    """
+def read_results(folder: Path) -> CheckResult | None:
+    """Return what an earlier check wrote; None where there is no file. Raises UserError for another file."""
     path = folder / RESULTS
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["tasks"]
-        checkups = [Checkup.model_validate(row) for row in rows]
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return CheckResult(
+            tuple(Checkup.model_validate(row) for row in told["tasks"]),
+            told["command"],
+            told["environment"],
+            date=told["date"],
+            earlier=tuple(EarlierCheck.model_validate(check) for check in told.get("earlier", ())),
+        )
     except FileNotFoundError:
-        return {}
+        return None
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         raise UserError(f"{path}: not results of `kernelwright check`; name another folder") from error
-    return {c.task_id: c for c in checkups if all(flag.check != NOT_CHECKED for flag in c.flags)}
+
+
+def _taken_over(earlier: CheckResult | None, tasks: Sequence[Task]) -> dict[str, Checkup]:
+    """Return these tasks' earlier results by id. What could not be checked is left out: it is tried again."""
+    asked = {task.id for task in tasks}
+    found = [c for c in earlier.checkups if c.task_id in asked] if earlier else []
+    return {c.task_id: c for c in found if all(flag.check != NOT_CHECKED for flag in c.flags)}
+
+
+def _origins(earlier: CheckResult | None, kept: Collection[str]) -> tuple[EarlierCheck, ...]:
+    """Return where the results with these task ids come from."""
+    if earlier is None:
+        return ()
+    older = {of for check in earlier.earlier for of in check.task_ids}
+    own = tuple(c.task_id for c in earlier.checkups if c.task_id not in older)
+    last = EarlierCheck(date=earlier.date, environment=dict(earlier.environment), task_ids=own)
+    left = [(check, tuple(of for of in check.task_ids if of in kept)) for check in (*earlier.earlier, last)]
+    return tuple(check.model_copy(update={"task_ids": ids}) for check, ids in left if ids)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
+from kernelwright.core.evidence import FactValue
 from kernelwright.core.frozen import Frozen
 from kernelwright.core.task import Literal_
 
@@ -58,6 +59,14 @@ class Checkup(Frozen):
     def is_trustworthy(self) -> bool:
         """True when nothing is worse than a note."""
         return self.worst in (None, Severity.NOTE)
+
+
+class EarlierCheck(Frozen):
+    """When and where results were found that a later check took over."""
+
+    date: str
+    environment: dict[str, FactValue]
+    task_ids: tuple[str, ...]
 
 
 def worst_of(flags: Iterable[Flag]) -> Severity | None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from kernelwright.core.checkup import SEVERITIES, Checkup, Flag, Severity
+from kernelwright.core.checkup import SEVERITIES, Checkup, EarlierCheck, Flag, Severity
 from kernelwright.core.evidence import FactValue
 from kernelwright.report.markdown import Marked, code, facts_line, plain, table
 from kernelwright.report.verdict import Tone, Verdict
@@ -62,8 +62,9 @@ def checkups_markdown(
     date: str,
     command: str,
     environment: Mapping[str, FactValue],
+    earlier: Sequence[EarlierCheck] = (),
 ) -> str:
-    """Return the whole document: the sums, then a row a task, then the notes."""
+    """Return the whole document: the sums, a row a task, the notes, what an earlier check found."""
     parts = [
         f"# {plain(name)}",
         f"{date}. {facts_line(environment)}.",
@@ -81,7 +82,14 @@ def checkups_markdown(
     clean = [f"{checkup.task} ({_at(checkup)})" for checkup in checkups if not checkup.flags]
     if clean:
         parts += ["## Nothing found", plain(", ".join(clean))]
+    if earlier:
+        parts += ["## Checked earlier", *(_earlier(check, checkups) for check in earlier)]
     return "\n\n".join(parts) + "\n"
+
+
+def _earlier(check: EarlierCheck, checkups: Sequence[Checkup]) -> str:
+    names = [checkup.task for checkup in checkups if checkup.task_id in check.task_ids]
+    return f"{plain(check.date)}. {facts_line(check.environment)}. {plain(', '.join(names))}."
 
 
 def _reasons(checkup: Checkup) -> tuple[str, ...]:

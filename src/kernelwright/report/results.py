@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kernelwright.core.checkup import Checkup
+from kernelwright.core.checkup import Checkup, EarlierCheck
 from kernelwright.core.evaluation import Evaluation
 from kernelwright.core.evidence import FactValue
 from kernelwright.report import checkups, comparisontext, markdown, svg
@@ -233,6 +233,8 @@ class CheckResult(Results):
     """Asks for the same again."""
     environment: Mapping[str, FactValue]
     date: str = field(default_factory=date_now)
+    earlier: tuple[EarlierCheck, ...] = ()
+    """Where the results come from that were taken over; all others are of ``date`` and ``environment``."""
 
     @property
     def is_success(self) -> bool:
@@ -245,6 +247,7 @@ class CheckResult(Results):
             "command": self.command,
             "date": self.date,
             "environment": self.environment,
+            "earlier": self.earlier,
             "tasks": self.checkups,
         }
 
@@ -256,6 +259,7 @@ class CheckResult(Results):
             date=self.date,
             command=self.command,
             environment=self.environment,
+            earlier=self.earlier,
         )
         return {"results.json": json_text(self.document()), "results.md": text}
 
