@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.core.errors import UserError
+from kernelwright.referee.settings import make_referee_settings
 from kernelwright.settings import CONFIGURABLE, Settings, load_secret, load_settings
 
 
@@ -97,6 +98,14 @@ def test_a_variable_that_makes_no_sense_is_named(home: Path) -> None:
         load(home, KERNELWRIGHT_SEED="x")
     with pytest.raises(UserError, match="KERNELWRIGHT_REQUIRE_SANDBOX: 'x' is none of namespaces"):
         load(home, KERNELWRIGHT_REQUIRE_SANDBOX="x")
+
+
+def test_how_long_finals_may_take_reaches_the_referee(home: Path) -> None:
+    assert load(home).final_seconds is None
+    short = load(home, KERNELWRIGHT_FINAL_SECONDS="7")
+    assert make_referee_settings(short).final_seconds == 7.0
+    with pytest.raises(UserError, match=r"KERNELWRIGHT_FINAL_SECONDS: -1\.0 is less than 0"):
+        load(home, KERNELWRIGHT_FINAL_SECONDS="-1")
 
 
 def test_every_key_is_documented() -> None:

@@ -25,7 +25,15 @@ PROJECT_FILES = ("kernelwright.toml", "pyproject.toml")
 TABLE = "kernelwright"
 PLACES = ("cache", "data", "store")
 """Keys that are no command's options."""
-CONFIGURABLE: dict[str, Option] = {o.key: o for o in reversed(OPTIONS) if o.is_configurable}
+FINAL_SECONDS = Option(
+    "final_seconds", "--final-seconds", "A final ends with its fewest pairs of processes where the most "
+    "would take longer; so does the choice among finalists.", "Judging", kind=float, minimum=0.0,
+    default="120",
+)  # fmt: skip
+"""A key that is no command's option, either."""
+CONFIGURABLE: dict[str, Option] = {
+    o.key: o for o in (FINAL_SECONDS, *reversed(OPTIONS)) if o.is_configurable or o is FINAL_SECONDS
+}
 _SECRETS = ("api_key", "key", "token", "password", "serve_token")
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
 
@@ -46,6 +54,8 @@ class Settings:
     """Tasks come from strangers: the referee runs their references in the sandbox too."""
     profile_unconfined: bool = False
     """Candidates of models are profiled, which runs them outside the sandbox."""
+    final_seconds: float | None = None
+    """See FINAL_SECONDS; None: the referee's own."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What requests take where nobody says otherwise, by ``Option.key``."""
 
@@ -75,6 +85,7 @@ def load_settings(environ: Mapping[str, str] | None = None, folder: Path | None 
         data_dir=data_dir,
         store=known.pop("store", str(data_dir / "runs.db")),
         require_sandbox=known.get("require_sandbox"),
+        final_seconds=known.pop("final_seconds", None),
         defaults=known,
     )
 

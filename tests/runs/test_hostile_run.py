@@ -26,7 +26,9 @@ def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(tmp_path: P
     file = tmp_path / "runs.db"
     store = open_store(file)
     spec = RunSpec(task=load_corpus_task("pointwise"), recipe="kernelskill")
-    settings = RefereeSettings(cache_dir=tmp_path / "cache", search_timing_s=0.05, call_timeout_s=5.0)
+    settings = RefereeSettings(
+        cache_dir=tmp_path / "cache", search_timing_s=0.05, final_seconds=0.0, call_timeout_s=5.0
+    )
     with Referee(settings) as referee:
         tools = Tools(
             store=store,

@@ -107,14 +107,16 @@ def make_referee_settings(
     """Return the settings of a referee that keeps to what the user requires; the only place that does.
 
     Args:
-        where: caches, the sandbox that is required, and whether tasks are trusted.
+        where: caches, the sandbox that is required, whether tasks are trusted, and how long finals may take.
         policy: what it judges by; None: the default one.
         device: where candidates run.
     """
+    own = {} if where.final_seconds is None else {"final_seconds": where.final_seconds}
     return RefereeSettings(
         cache_dir=where.cache_dir,
         policy=policy or Policy(),
         require_sandbox=where.require_sandbox,
         confine_references=where.confine_tasks,
         device=device,
+        **own,
     )

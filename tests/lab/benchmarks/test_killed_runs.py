@@ -84,8 +84,9 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(laboratory: Laboratory) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("victim", "after_event"), [("main", 5), ("group", 9)])
 def test_the_real_program_is_carried_on(
-    kills: ModuleType, laboratory: Laboratory, victim: str, after_event: int
+    kills: ModuleType, laboratory: Laboratory, victim: str, after_event: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_BASELINE", "eager")
     kill = Kill("real", victim, after_event)
     outcome = laboratory.kill(kill, kills.Real(2), Moment(after_event, 0.3))
     assert outcome.was_running and (outcome.n_events or 0) >= after_event
