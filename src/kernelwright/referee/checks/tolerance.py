@@ -159,6 +159,8 @@ class ExpectedOutput:
         self._loose: _Loose | None = None
         self._moved: Array | None = None
         self._row_scales: Array | None = None
+        self.is_widened = policy is TolerancePolicy.KERNELBENCH and is_float(dtype) and not slack.is_by_row
+        """Nothing more will be allowed: ``DrawMaker.widen`` has shown everything, or would change nothing."""
         self._reference, self._oracle = _NOTHING, _NOTHING
         self.rms = 0.0
         if not is_float(dtype):
@@ -177,14 +179,6 @@ class ExpectedOutput:
             self._row_scales = np.maximum(_row_scales(truth, self._width), least_scale)
             self._row_errors = self._errors_by_row(values)
         self._reference_errors = self._errors(values) if self.is_finite else _Errors(math.inf, math.inf)
-
-    @property
-    def is_widened(self) -> bool:
-        """True when ``widen`` was called, or where it would change nothing."""
-        if not is_float(self.dtype):
-            return self._loose is not None
-        is_allclose = self._policy is TolerancePolicy.KERNELBENCH and not self._slack.is_by_row
-        return self._moved is not None or is_allclose
 
     @property
     def units(self) -> float:

@@ -333,10 +333,13 @@ class DrawMaker:
         self._host.write_output("results", self.output_slots, which + 1)
         return self._scratch["results"]
 
-    def widen(self, draw: InputSample, *, is_exact: bool) -> None:
+    def widen(self, draw: InputSample, *, is_exact: bool, is_enough: Callable[[], bool]) -> None:
         """Widen the tolerance of a sample by how ill-conditioned the problem is on it.
 
-        ``is_exact``: for what equality decides about, else for floats.
+        Args:
+            draw: The sample.
+            is_exact: For what equality decides about, else for floats.
+            is_enough: Asked after every turn; no more is shown once it says so.
         """
         changed = {name: self._watched[name] for name in draw.changed}
         first = draw.outputs[0]
@@ -346,14 +349,24 @@ class DrawMaker:
             seed = new_seed()  # one way or the other leads over an edge
             return any([self._see_nudged(draw, changed, seed, ulps, way=way) for way in (1, -1)])
 
-        _until_still(nudged)
-        if not is_exact:
-            self._see_rounded(draw, changed, (first.units, first.least_units))
+        if until_still(nudged, is_enough):
+            return
+        sizes = (first.units, first.least_units)
+        if not is_exact and self._see_rounded(draw, changed, sizes, is_enough):
+            return
+        for one in (*draw.outputs, *draw.changed.values()):
+            one.is_widened |= is_float(one.dtype) is not is_exact
 
-    def _see_rounded(self, draw: InputSample, changed: Mapping[str, Slot], sizes: Sequence[float]) -> None:
+    def _see_rounded(
+        self,
+        draw: InputSample,
+        changed: Mapping[str, Slot],
+        sizes: Sequence[float],
+        is_enough: Callable[[], bool],
+    ) -> bool:
         """Show what is expected how the oracle jumps where its own results move as roundings move them.
 
-        ``sizes``: by how many units in the last place; each in every turn.
+        ``sizes``: by how many units in the last place; each in every turn. Returns whether it is enough.
         """
         name = next(self._names)
         inputs = SharedMemory(self._layout.args_bytes)
@@ -369,9 +382,9 @@ class DrawMaker:
             return any(jumps)
 
         try:
-            _until_still(lambda: any([rounded(units) for units in sizes]))
+            return until_still(lambda: any([rounded(units) for units in sizes]), is_enough)
         except TaskError:  # moved out of a range that the reference checks
-            return
+            return False
         finally:
             self._host.forget(name)
 
@@ -633,13 +646,16 @@ def encoded(value: Any, dtype: str) -> Bytes:
     return np.array([value], dtype).view(np.uint8)
 
 
-def _until_still(shows_news: Callable[[], bool]) -> None:
-    """Ask until nothing new has come in `N_STILL` turns on end."""
+def until_still(shows_news: Callable[[], bool], is_enough: Callable[[], bool]) -> bool:
+    """Ask until there is enough, or nothing new comes in `N_STILL` turns on end; return whether there is."""
     n_still = 0
     for _ in range(N_TURNS):
         n_still = 0 if shows_news() else n_still + 1
+        if is_enough():
+            return True
         if n_still == N_STILL:
-            return
+            break
+    return False
 
 
 def _widened(slot: Slot) -> tuple[str, tuple[int, ...]]:
