@@ -27,7 +27,7 @@ PLACES = ("cache", "data", "store")
 """Keys that are no command's options."""
 FINAL_SECONDS = Option(
     "final_seconds", "--final-seconds", "A final ends with its fewest pairs of processes where the most "
-    "would take longer; so does the choice among finalists.", "Judging", kind=float, minimum=0.0,
+    "would take longer; finalists are timed in turn for no longer.", "Judging", kind=float, minimum=0.0,
     default="120",
 )  # fmt: skip
 """A key that is no command's option, either."""

@@ -43,12 +43,7 @@ class Model(nn.Module):
 def referee(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Referee]:
     cache: Path = tmp_path_factory.mktemp("cache")
     settings = RefereeSettings(
-        cache_dir=cache,
-        search_timing_s=0.1,
-        final_timing_s=0.2,
-        final_seconds=0.0,
-        batch_s=0.001,
-        call_timeout_s=10.0,
+        cache_dir=cache, search_timing_s=0.1, final_timing_s=0.2, batch_s=0.001, call_timeout_s=10.0
     )
     with Referee(settings) as referee:
         yield referee
