@@ -28,12 +28,10 @@ PLACES = ("cache", "data", "store")
 FINAL_SECONDS = Option(
     "final_seconds", "--final-seconds", "A final ends with its fewest pairs of processes where the most "
     "would take longer; finalists are timed in turn for no longer.", "Judging", kind=float, minimum=0.0,
-    default="120",
+    default="120", is_configurable=True,
 )  # fmt: skip
 """A key that is no command's option, either."""
-CONFIGURABLE: dict[str, Option] = {
-    o.key: o for o in (FINAL_SECONDS, *reversed(OPTIONS)) if o.is_configurable or o is FINAL_SECONDS
-}
+CONFIGURABLE: dict[str, Option] = {o.key: o for o in (FINAL_SECONDS, *reversed(OPTIONS)) if o.is_configurable}
 _SECRETS = ("api_key", "key", "token", "password", "serve_token")
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
 

@@ -111,12 +111,12 @@ def make_referee_settings(
         policy: what it judges by; None: the default one.
         device: where candidates run.
     """
-    own = {} if where.final_seconds is None else {"final_seconds": where.final_seconds}
+    final_seconds = where.final_seconds
     return RefereeSettings(
         cache_dir=where.cache_dir,
         policy=policy or Policy(),
         require_sandbox=where.require_sandbox,
         confine_references=where.confine_tasks,
         device=device,
-        **own,
+        final_seconds=RefereeSettings.final_seconds if final_seconds is None else final_seconds,
     )
