@@ -46,7 +46,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return half as many again as there are cores: slow tests wait a quarter of their time."""
+    """Return half as many again as there are cores: tests that judge wait for the device."""
     cores = len(os.sched_getaffinity(0))
     return cores + cores // 2
 

@@ -171,8 +171,9 @@ def test_bad_usage_exits_2_with_one_line(cli: Any, found: Any, task_file: Path, 
     assert result.err.startswith("error: ") and len(result.err.splitlines()) == 1
 
 
-def test_a_folder_with_other_results_is_not_resumed(cli: Any, found: Any, task_file: Path) -> None:
+@pytest.mark.parametrize("text", ["{}", '{"tasks": [], "date": "", "environment": "x"}', "[]", "no JSON"])
+def test_a_folder_with_other_results_is_not_resumed(cli: Any, found: Any, task_file: Path, text: str) -> None:
     Path("out").mkdir()
-    Path("out/results.json").write_text("{}", encoding="utf-8")
+    Path("out/results.json").write_text(text, encoding="utf-8")
     result = cli("check", task_file, "--out", "out", "--resume")
     assert result.code == 2 and "not results of `kernelwright check`" in result.err

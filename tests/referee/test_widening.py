@@ -1,5 +1,8 @@
 """How long the oracle shows what hangs on the last bits, where an output is too far off."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from tests.referee.conftest import HEAD
 
@@ -13,25 +16,23 @@ NORM = f"""{HEAD}
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.norm = nn.LayerNorm(64)
+        self.norm = nn.LayerNorm(96)
     def forward(self, x):
         return self.norm(x)
 def get_inputs():
-    return [torch.randn(128, 64)]
+    return [torch.randn(128, 96)]
 def get_init_inputs():
     return []
 """
-TWO_MOMENTS = f"""{HEAD}
+BY_SHARES = f"""{HEAD}
 class ModelNew(nn.Module):
     def __init__(self):
         super().__init__()
-        self.norm = nn.LayerNorm(64)
+        self.norm = nn.LayerNorm(96)
     def forward(self, x):
-        wide = x.double()
-        mean = wide.mean(dim=1, keepdim=True)
-        variance = FACTOR * ((wide * wide).mean(dim=1, keepdim=True) - mean * mean).clamp(min=0)
-        y = ((wide - mean) * torch.rsqrt(variance + self.norm.eps)).float()
-        return y * self.norm.weight + self.norm.bias
+        centred = x - (x / 96).sum(dim=1, keepdim=True)
+        variance = FACTOR * (centred * centred).mean(dim=1, keepdim=True)
+        return centred * torch.rsqrt(variance + self.norm.eps) * self.norm.weight + self.norm.bias
 """
 
 
@@ -53,20 +54,24 @@ def test_turns_end_when_there_is_enough_or_nothing_new(
     assert len(taken) == turns
 
 
+def noting(see: Callable[..., bool], answers: list[bool]) -> Callable[..., bool]:
+    def seen(*arguments: Any, **named: Any) -> bool:
+        answers.append(see(*arguments, **named))
+        return answers[-1]
+
+    return seen
+
+
 def test_what_moved_inputs_explain_needs_no_roundings_and_a_wrong_kernel_gets_all(
     referee: Referee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of equal values have a variance of nothing but roundings."""
-    whole: list[bool] = []
-    see = DrawMaker._see_rounded
-
-    def seen(self: DrawMaker, *arguments: object) -> bool:
-        whole.append(see(self, *arguments))  # type: ignore[arg-type]
-        return whole[-1]
-
-    monkeypatch.setattr(DrawMaker, "_see_rounded", seen)
+    """Rows of equal values have a mean whose roundings are all that is left of them."""
+    nudged: list[bool] = []
+    rounded: list[bool] = []
+    for name, answers in (("_see_nudged", nudged), ("_see_rounded", rounded)):
+        monkeypatch.setattr(DrawMaker, name, noting(getattr(DrawMaker, name), answers))
     with referee.open(Task(name="norm", source=NORM)) as session:
-        right = session.evaluate(Candidate(source=TWO_MOMENTS.replace("FACTOR", "1")))
-        assert right.is_verified and not whole
-        wrong = session.evaluate(Candidate(source=TWO_MOMENTS.replace("FACTOR", "1.001")))
-    assert wrong.status is Status.INCORRECT_NUMERICS and whole == [False], wrong.detail
+        right = session.evaluate(Candidate(source=BY_SHARES.replace("FACTOR", "1")))
+        assert right.is_verified and nudged and not rounded
+        wrong = session.evaluate(Candidate(source=BY_SHARES.replace("FACTOR", "1.001")))
+    assert wrong.status is Status.INCORRECT_NUMERICS and rounded == [False], wrong.detail

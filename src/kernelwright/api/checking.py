@@ -50,12 +50,12 @@ def run_check(
     """
     where = bound_settings(settings, request.require_sandbox, confine_tasks=request.confine_tasks)
     tasks = _tasks(request)
-    found_earlier = read_results(Path(request.out)) if request.out and request.resume else None
-    earlier = _taken_over(found_earlier, tasks)
+    checkups, checks = read_results(Path(request.out)) if request.out and request.resume else ([], [])
+    earlier = _taken_over(checkups, tasks)
+    origins = _origins(checks, earlier)
     environment = probe.probe_machine().environment()
 
     def result(checkups: list[Checkup]) -> CheckResult:
-        origins = _origins(found_earlier, earlier)
         return CheckResult(tuple(checkups), request.command_line(), environment, earlier=origins)
 
     found: list[Checkup] = []
@@ -156,37 +156,35 @@ def _too_large(task: Task, request: CheckRequest) -> Checkup:
     return Checkup(task=task.name, task_id=task.id, path=task.path, sizes={}, flags=(flag,))
 
 
-def read_results(folder: Path) -> CheckResult | None:
-    """Return what an earlier check wrote; None where there is no file. Raises UserError for another file."""
+def read_results(folder: Path) -> tuple[list[Checkup], list[EarlierCheck]]:
+    """Return what earlier checks found, and where that comes from; nothing where there is no file.
+
+    Raises:
+        UserError: it is another file.
+    """
     path = folder / RESULTS
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        return CheckResult(
-            tuple(Checkup.model_validate(row) for row in told["tasks"]),
-            told["command"],
-            told["environment"],
-            date=told["date"],
-            earlier=tuple(EarlierCheck.model_validate(check) for check in told.get("earlier", ())),
-        )
+        checkups = [Checkup.model_validate(row) for row in told["tasks"]]
+        earlier = [EarlierCheck.model_validate(check) for check in told.get("earlier", ())]
+        older = {of for check in earlier for of in check.task_ids}
+        own = tuple(c.task_id for c in checkups if c.task_id not in older)
+        last = EarlierCheck(date=told["date"], environment=told["environment"], task_ids=own)
     except FileNotFoundError:
-        return None
+        return [], []
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         raise UserError(f"{path}: not results of `kernelwright check`; name another folder") from error
+    return checkups, [*earlier, last]
 
 
-def _taken_over(earlier: CheckResult | None, tasks: Sequence[Task]) -> dict[str, Checkup]:
+def _taken_over(checkups: Sequence[Checkup], tasks: Sequence[Task]) -> dict[str, Checkup]:
     """Return these tasks' earlier results by id. What could not be checked is left out: it is tried again."""
     asked = {task.id for task in tasks}
-    found = [c for c in earlier.checkups if c.task_id in asked] if earlier else []
+    found = [c for c in checkups if c.task_id in asked]
     return {c.task_id: c for c in found if all(flag.check != NOT_CHECKED for flag in c.flags)}
 
 
-def _origins(earlier: CheckResult | None, kept: Collection[str]) -> tuple[EarlierCheck, ...]:
+def _origins(checks: Sequence[EarlierCheck], kept: Collection[str]) -> tuple[EarlierCheck, ...]:
     """Return where the results with these task ids come from."""
-    if earlier is None:
-        return ()
-    older = {of for check in earlier.earlier for of in check.task_ids}
-    own = tuple(c.task_id for c in earlier.checkups if c.task_id not in older)
-    last = EarlierCheck(date=earlier.date, environment=dict(earlier.environment), task_ids=own)
-    left = [(check, tuple(of for of in check.task_ids if of in kept)) for check in (*earlier.earlier, last)]
+    left = [(check, tuple(of for of in check.task_ids if of in kept)) for check in checks]
     return tuple(check.model_copy(update={"task_ids": ids}) for check, ids in left if ids)

@@ -39,6 +39,6 @@ floor, and what float32 holds beside it is exact; an infinity of which the refer
 buffers are compared after long series, and weights of any number of names change; inputs that hold little, or
 come back in part, are renewed element by element. It was mended without a new number: the scores of a fused
 attention move in the oracle, as those of one by hand do, so that fewer honest kernels are rejected;
-and slow calls get nine samples where three filled the time, which narrows intervals. Nor does it move a
-verdict that the oracle stops to move once an output is near enough: more would only allow more.
+and slow calls get nine samples where three filled the time, which narrows intervals.
+The oracle is moved only until an output is near enough, which turns no verdict: more moves only allow more.
 """
