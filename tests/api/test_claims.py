@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.formats.samples import flashinfer_dataset
+from tests.places import settings_in
 
 from kernelwright.api.claims import run_claims
 from kernelwright.core.candidate import Candidate
@@ -17,7 +18,6 @@ from kernelwright.formats.claims import PublishedClaim, read_claims
 from kernelwright.formats.flashinfer_in import read_flashinfer
 from kernelwright.formats.kernelbench import read_kernelbench
 from kernelwright.report.claims import ClaimsResult, JudgedClaim
-from kernelwright.settings import Settings
 from kernelwright.testing.fake_run import fake_evaluation
 
 TASK = """
@@ -110,8 +110,7 @@ torch::Tensor run_twice(torch::Tensor x PLUS) {
 
 
 def run_on(folder: Path, tmp_path: Path) -> ClaimsResult:
-    where = Settings(cache_dir=tmp_path / "c", data_dir=tmp_path / "d", store=str(tmp_path / "runs.db"))
-    return run_claims(ClaimsRequest(folder=str(folder), out=None), settings=where)
+    return run_claims(ClaimsRequest(folder=str(folder), out=None), settings=settings_in(tmp_path))
 
 
 def test_bare_kernels_are_inspected_and_never_refuted_for_not_being_python(tmp_path: Path) -> None:

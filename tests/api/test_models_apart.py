@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from lab.fleet import FakeCluster
+from tests.places import settings_in
 from tests.whole.generous import Generous, stand_in, times_by_size
 from tests.whole.stacks import Gate, Net
 from torch import nn
@@ -42,7 +43,7 @@ def referee(monkeypatch: pytest.MonkeyPatch) -> Generous:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(cache_dir=tmp_path / "cache", data_dir=tmp_path / "data", store=str(tmp_path / "runs.db"))
+    return settings_in(tmp_path)
 
 
 def optimised(settings: Settings, net: nn.Module | None = None, **options: Any) -> OptimizeResult:
@@ -159,11 +160,11 @@ root, folder = map(Path, sys.argv[1:])
 sys.path.insert(0, str(root))
 import kernelwright
 from kernelwright.core.budget import Budget
-from kernelwright.settings import Settings
+from tests.places import settings_in
 from tests.whole.generous import stand_in
 
 made = stand_in(setattr)
-settings = Settings(cache_dir=folder / "cache", data_dir=folder / "data", store=str(folder / "runs.db"))
+settings = settings_in(folder)
 
 def kill(event):
     if event.kind == "candidate_evaluated" and len(set(made.judged)) == 2:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.places import settings_in
 from torch import nn
 
 import kernelwright
@@ -28,7 +29,7 @@ class Gate(nn.Module):
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(cache_dir=tmp_path / "cache", data_dir=tmp_path / "data", store=str(tmp_path / "runs.db"))
+    return settings_in(tmp_path)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.places import settings_in
 from tests.whole.generous import Generous
 from torch import nn
 
@@ -77,7 +78,7 @@ def referee(monkeypatch: pytest.MonkeyPatch) -> GenerousTwice:
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("HOME", str(tmp_path))
-    return Settings(cache_dir=tmp_path / "cache", data_dir=tmp_path / "data", store=str(tmp_path / "runs.db"))
+    return settings_in(tmp_path)
 
 
 def optimised(settings: Settings, what: Any, **options: Any) -> OptimizeResult:

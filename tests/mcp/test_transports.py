@@ -24,8 +24,9 @@ COMMAND = ["-m", "kernelwright", "mcp"]
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    own = {"KERNELWRIGHT_STORE": str(folder / "runs.db"), "KERNELWRIGHT_DATA": str(folder)}
-    return {**os.environ, **own, **more}
+    """Return what a server started for a test sees; runs compare with eager alone."""
+    own = {"STORE": str(folder / "runs.db"), "DATA": str(folder), "BASELINE": "eager"}
+    return {**os.environ, **{f"KERNELWRIGHT_{name}": value for name, value in own.items()}, **more}
 
 
 @contextmanager
