@@ -31,7 +31,7 @@ def pytest_configure() -> None:
             del os.environ[name]
     os.environ.update(LC_ALL="C.UTF-8", TERM="dumb", TZ="UTC")
     os.environ["KERNELWRIGHT_FRESH_REFEREE"] = "1"  # no test leaves a process behind unless it is about that
-    os.environ["KERNELWRIGHT_FINAL_SECONDS"] = "10"  # no test is about the width of an interval
+    os.environ["KERNELWRIGHT_FINAL_SECONDS"] = "5"  # no test is about the width of an interval
     time.tzset()
     os.umask(0o022)
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

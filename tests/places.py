@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kernelwright.settings import Settings, load_settings
 
-FINAL_S = 10.0
+FINAL_S = 5.0
 """As in ``tests/conftest.py``: no test is about the width of an interval."""
 
 

@@ -26,7 +26,7 @@ BY_PAUSES = ("21_folds_after_pauses", "21_folds_tied_after_pauses", "21_folds_wh
 """Each keeps something until there is a pause. Busy cores bring pauses, and it does nothing wrong then."""
 LOAD_S = {Kind.CHEAT: 60.0, Kind.HOSTILE: 20.0}
 """Limit for imports and first calls: some cheats compile there, and some hostile programs never end."""
-FINAL_S = 10.0
+FINAL_S = 5.0
 """Finals end at the fewest pairs of processes; in ``kernelwright audit`` they may take more."""
 
 

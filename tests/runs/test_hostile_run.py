@@ -27,7 +27,7 @@ def test_hostile_candidates_are_verdicts_and_the_runs_data_are_whole(tmp_path: P
     store = open_store(file)
     spec = RunSpec(task=load_corpus_task("pointwise"), recipe="kernelskill")
     settings = RefereeSettings(
-        cache_dir=tmp_path / "cache", search_timing_s=0.05, final_seconds=10.0, call_timeout_s=5.0
+        cache_dir=tmp_path / "cache", search_timing_s=0.05, final_seconds=5.0, call_timeout_s=5.0
     )
     with Referee(settings) as referee:
         tools = Tools(

@@ -43,7 +43,7 @@ def machine() -> Iterator[None]:
 def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """A cache folder of these tests, hence a warm referee of their own."""
     cache = tmp_path_factory.mktemp("cache")
-    yield Settings(cache_dir=cache, data_dir=cache, store="", final_seconds=10.0)
+    yield Settings(cache_dir=cache, data_dir=cache, store="", final_seconds=5.0)
     end_warm(cache, PROCESSOR.name)
 
 
