@@ -91,6 +91,17 @@ def test_another_process_waits_and_says_for_whom(shared: Path, monkeypatch: pyte
     waiter.end()
 
 
+def test_who_gives_it_back_waits_behind_those_who_wait(shared: Path) -> None:
+    with DeviceLease(["node0"]) as lease:
+        waiter = Waiter("node0")
+        assert waiter.told.wait(PATIENCE_S)
+        waiter.go.set()
+        lease.release()
+        lease.take()
+        assert waiter.has.is_set()
+    waiter.end()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_holder_that_is_killed_gives_it_back(shared: Path, number: int) -> None:
     holder = hold(shared, "node0")

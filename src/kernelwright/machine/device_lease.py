@@ -4,6 +4,9 @@ A lease is a lock on files, so a holder that is killed gives it back. Two files 
 this user, and one for all users of the machine. Another user may hold the second one for as long as it likes;
 therefore a wait for it has an end, and timing then goes on beside the other user.
 
+A third file is this user's turn: it is held while its holder waits for the device. Who gives a device back and
+wants it again finds the turn taken, so a command that times all the time keeps no other one waiting.
+
 filelock does not serve here: it opens every file to write, and another user's is only to be read.
 """
 
@@ -56,6 +59,7 @@ class DeviceLease:
         self._names: set[str] | None = None
         """What the thread that took it holds; None: it is not taken."""
         self._before_wait: Callable[[], object] = lambda: None
+        self._began = 0.0
         self.waited_s = 0.0
         """Seconds that the last ``take`` waited."""
 
@@ -74,14 +78,14 @@ class DeviceLease:
         self._before_wait = before_wait
         self._names = names
         names.update(self._devices)
-        begin = time.monotonic()
+        self._began = time.monotonic()
         try:
             for device in self._devices:
                 self._take(device)
         except BaseException:
             self.release()
             raise
-        self.waited_s = time.monotonic() - begin
+        self.waited_s = time.monotonic() - self._began
 
     def release(self) -> None:
         """Give the devices back; a second call does nothing."""
@@ -101,16 +105,22 @@ class DeviceLease:
         self.release()
 
     def _take(self, device: str) -> None:
-        own = private_folder.private_folder() / f"device-{device}"
-        file = self._wait(own, device, None)
-        assert file is not None  # nobody else can keep us from our own file
+        folder = private_folder.private_folder()
+        own = folder / f"device-{device}"
+        turn, file = (self._wait(path, device, None, own) for path in (folder / f"turn-{device}", own))
+        assert turn is not None and file is not None  # nobody else can keep us from our own files
+        self._files.remove(turn)
+        os.close(turn)
         os.ftruncate(file, 0)
         os.pwrite(file, json.dumps({"pid": os.getpid(), "since": time.time()}).encode(), 0)
         shared = private_folder.SHARED / f".kernelwright-device-{device}"
-        self._wait(shared, device, OTHERS_S if shared not in _given_up else 0.0)
+        self._wait(shared, device, OTHERS_S if shared not in _given_up else 0.0, shared)
 
-    def _wait(self, path: Path, device: str, limit_s: float | None) -> int | None:
-        """Take one file; None where the time is over, or where another user has made it useless."""
+    def _wait(self, path: Path, device: str, limit_s: float | None, noted: Path) -> int | None:
+        """Take one file; None where the time is over, or where another user has made it useless.
+
+        ``noted`` is the file that names the process that has the device.
+        """
         begin, told = time.monotonic(), 0.0
         while True:
             try:
@@ -125,13 +135,13 @@ class DeviceLease:
             if limit_s is not None and waited >= limit_s:
                 _given_up.add(path)
                 return None
-            if waited >= self._patience_s:
+            if time.monotonic() - self._began >= self._patience_s:
                 raise StillLeased(device)
             before, self._before_wait = self._before_wait, lambda: None
             before()
             if waited >= TELL_AFTER_S and (not told or waited - told >= TELL_AGAIN_S):
                 told = waited
-                self._tell(f"waiting for the device {device}: {_user_of(path, is_own=limit_s is None)}")
+                self._tell(f"waiting for the device {device}: {_user_of(noted, is_own=limit_s is None)}")
             time.sleep(LOOK_S)
 
 
