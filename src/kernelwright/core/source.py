@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import tokenize
+from functools import lru_cache
 
 from kernelwright.core.cpp_source import without_comments
 from kernelwright.core.printing import unparse
@@ -22,9 +23,12 @@ MAX_TOKENS = 50_000
 compares the parsed tree, which takes far more time and memory than the text."""
 _BLANK = " \t\r\n\f"
 """What Python's parser passes over. ``str.strip`` takes away more, which may make a program of no program."""
+_REMEMBERED = 64
+"""Programs of so many sources: a run meets each of its candidates several times, read anew from the store."""
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def normalise(source: str) -> str:
     """Return the program of a source: the text that runs, the same for all ways to lay it out and explain it.
 
