@@ -4,8 +4,8 @@ A lease is a lock on files, so a holder that is killed gives it back. Two files 
 this user, and one for all users of the machine. Another user may hold the second one for as long as it likes;
 therefore a wait for it has an end, and timing then goes on beside the other user.
 
-A third file is this user's turn: it is held while its holder waits for the device. Who gives a device back and
-wants it again finds the turn taken, so a command that times all the time keeps no other one waiting.
+A third file is this user's turn: it is held while its holder waits for the device. Who gives a device back
+and wants it again finds the turn taken, so a command that times all the time keeps no other one waiting.
 
 filelock does not serve here: it opens every file to write, and another user's is only to be read.
 """
