@@ -17,6 +17,7 @@ from kernelwright.referee.session.referee import Referee, RefereeSession
 from kernelwright.referee.session.reference_process import ReferenceProcess
 from kernelwright.referee.settings import RefereeSettings
 
+JUDGEMENTS = 6
 CHEATS = {specimen.name: specimen.source for specimen in load_specimens()}
 
 
@@ -51,12 +52,19 @@ def test_answers_cannot_be_made_between_new_values_and_the_clock(session: Refere
 def test_giving_anything_on_unseen_values_is_seen_beside_the_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
-    """With nothing else to tell it: no output on unseen values has an oracle beforehand."""
+    """With nothing else to tell it: no output on unseen values has an oracle beforehand.
+
+    On a busy machine clocks may tell it first; it is judged again then.
+    """
     monkeypatch.setattr(ReferenceProcess, "unseen_draw", lambda self, state: None)
     settings = RefereeSettings(cache_dir=tmp_path, search_timing_s=0.05, device=device)
     with Referee(settings) as referee, referee.open(load_corpus_task("matmul")) as session:
-        found = judge(session, CHEATS["15_gamble"])
-    assert found.status is Status.REJECTED and "returned a wrong output" in found.detail
+        for _ in range(JUDGEMENTS):
+            found = judge(session, CHEATS["15_gamble"])
+            assert (found.status, found.check) == (Status.REJECTED, Check.REPLAY), found.detail
+            if "returned a wrong output" in found.detail:
+                return
+    pytest.fail(found.detail)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from kernelwright.machine.ray_environment import set_for_ray
 
 @pytest.fixture(scope="session")
 def head() -> Iterator[Any]:
-    """A head without devices. Dead nodes are found within seconds."""
+    """A head without devices. A node is dead once it has not answered for ten seconds."""
     set_for_ray()
     cluster = pytest.importorskip("ray.cluster_utils").Cluster(
         initialize_head=True,
@@ -19,7 +19,7 @@ def head() -> Iterator[Any]:
             "num_cpus": 0,
             "object_store_memory": STORE_BYTES,
             "include_dashboard": False,
-            "_system_config": {"health_check_period_ms": 500, "health_check_failure_threshold": 4},
+            "_system_config": {"health_check_period_ms": 500, "health_check_failure_threshold": 20},
         },
     )
     try:
