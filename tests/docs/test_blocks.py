@@ -1,4 +1,4 @@
-"""The blocks of README and tutorial do what these pages say, pasted in order."""
+"""The blocks of the tutorial do what it says, pasted in order; those of the README are in ``test_readme.py``."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from lab.servers.bad_server import BadServer, answers
-from lab.servers.playing_model import REFERENCE, PlayingModel
+from lab.servers.playing_model import PlayingModel
 
 ROOT = Path(__file__).parents[2]
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial.md"
@@ -115,39 +115,3 @@ def test_the_fleet_of_the_tutorial_runs(tmp_path: Path) -> None:
     programs = scripts(tmp_path / "bin", OURS | {"pip": 'echo pip "$@"'})
     said = paste([task, *fleet], tmp_path, programs, {"KERNELWRIGHT_DATA": str(tmp_path / "data")})
     assert "kernelwright[ray]" in said and (tmp_path / "tail_report.html").exists()
-
-
-@pytest.mark.slow
-def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
-    """make says what it would do, pip does nothing, and a scripted model on loopback answers for OpenAI.
-
-    The example is smaller: timing its own sizes takes minutes.
-    """
-    work = tmp_path / "work"
-    shutil.copytree(ROOT / "examples", work / "examples")
-    example = work / "examples" / "gelu_layernorm.py"
-    small = example.read_text().replace("tokens = 4096", "tokens = 64")
-    assert "tokens = 64" in small
-    example.write_text(small)
-    (work / "model.py").write_text(REFERENCE)
-    (work / "module_in_memory.py").write_text("".join(blocks(README, "python")))
-    (work / ".venv" / "bin").mkdir(parents=True)
-    (work / ".venv" / "bin" / "activate").touch()
-    stand_ins = {"make": f'exec {shutil.which("make")} -C "{ROOT}" -n "$@"', "pip": 'echo pip "$@"'}
-    with BadServer(answers(PlayingModel())) as server:
-        said = paste(
-            [*blocks(README), "python module_in_memory.py"],
-            work,
-            scripts(tmp_path / "bin", OURS | stand_ins),
-            {
-                "KERNELWRIGHT_DATA": str(tmp_path / "data"),
-                "KERNELWRIGHT_BASE_URL": server.url,
-                "KERNELWRIGHT_API_KEY": "none",
-                "KERNELWRIGHT_BUDGET_EVALUATIONS": "2",
-                "KERNELWRIGHT_BASELINE": "eager",
-            },
-        )
-        assert server.requests, "the model's block must have asked the model"
-    assert "out/demo.html" in said and "pytest" in said
-    reports = ("gelu_layernorm_report.html", "model_report.html", "report.html")
-    assert all((work / name).exists() for name in reports)
