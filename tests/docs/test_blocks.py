@@ -1,4 +1,4 @@
-"""The blocks of the tutorial do what it says, pasted in order; those of the README are in ``test_readme.py``."""
+"""The blocks of the tutorial do what it says, pasted in order; ``test_readme.py`` has those of the README."""
 
 import os
 import re
