@@ -1,22 +1,19 @@
-"""Settings for tests: runs and what they keep inside one folder, and measured no wider than a test needs."""
+"""Settings for tests: runs and what they keep inside one folder."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from kernelwright.settings import Settings, load_settings
 
-FINAL_S = 5.0
-"""As in ``tests/conftest.py``: no test is about the width of an interval."""
-
 
 def settings_in(folder: Path) -> Settings:
-    """Return settings of which only builds and this machine's peaks are shared with other tests.
+    """Return the settings of all tests with places of a test's own; only builds and peaks are shared.
 
     Runs compare with eager alone, unless they name another baseline.
     """
-    return Settings(
-        cache_dir=load_settings().cache_dir,
+    return replace(
+        load_settings(),
         data_dir=folder / "data",
         store=str(folder / "runs.db"),
-        final_seconds=FINAL_S,
         defaults={"baselines": ("eager",)},
     )

@@ -38,7 +38,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def unexplained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stub: a scripted verdict calls right kernels wrong, and each look for what is wrong takes a process."""
+    """Stub: verdicts are scripted, and each look for wrong elements starts a process."""
     monkeypatch.setattr(playing, "explain", lambda task, candidate, found, *, device: ())
 
 

@@ -83,7 +83,7 @@ def require_once(referee: CountingReferee, events: list[object]) -> None:
 
 @pytest.fixture(autouse=True)
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders of the test's own. Stub: nobody looks what is wrong where a drawn verdict says so."""
+    """Folders of the test's own. Stub: no wrong elements are looked for, as verdicts are drawn."""
     for name in ("CACHE", "DATA"):
         monkeypatch.setenv(f"KERNELWRIGHT_{name}", str(tmp_path / name.lower()))
     monkeypatch.setenv("KERNELWRIGHT_API_KEY", "sk-none")

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from kernelwright.core.places import AsText, AtPath
 from kernelwright.core.request import EvaluateRequest
 from kernelwright.machine import private_folder
 from kernelwright.referee.sandbox.processes import ENDED, family_of, state_of
-from kernelwright.settings import Settings
+from kernelwright.settings import Settings, load_settings
 from kernelwright.targets.device import PROCESSOR
 from kernelwright.warm.client import end_warm, find_warm
 
@@ -43,7 +44,7 @@ def machine() -> Iterator[None]:
 def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """A cache folder of these tests, hence a warm referee of their own."""
     cache = tmp_path_factory.mktemp("cache")
-    yield Settings(cache_dir=cache, data_dir=cache, store="", final_seconds=5.0)
+    yield replace(load_settings(), cache_dir=cache, data_dir=cache, store="")
     end_warm(cache, PROCESSOR.name)
 
 

@@ -24,7 +24,7 @@ compares the parsed tree, which takes far more time and memory than the text."""
 _BLANK = " \t\r\n\f"
 """What Python's parser passes over. ``str.strip`` takes away more, which may make a program of no program."""
 _REMEMBERED = 64
-"""Programs of so many sources: a run meets each of its candidates several times, read anew from the store."""
+"""How many programs are kept: a run reads each of its candidates from the store several times."""
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 

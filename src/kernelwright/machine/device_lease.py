@@ -4,8 +4,8 @@ A lease is a lock on files, so a holder that is killed gives it back. Two files 
 this user, and one for all users of the machine. Another user may hold the second one for as long as it likes;
 therefore a wait for it has an end, and timing then goes on beside the other user.
 
-A third file is this user's turn: it is held while its holder waits for the device. Who gives a device back
-and wants it again finds the turn taken, so a command that times all the time keeps no other one waiting.
+A third file is the turn of this user's processes: whoever waits for a device holds it. A process that gives
+the device back and wants it again finds the turn taken, so one that times all the time lets others in.
 
 filelock does not serve here: it opens every file to write, and another user's is only to be read.
 """
@@ -107,7 +107,8 @@ class DeviceLease:
     def _take(self, device: str) -> None:
         folder = private_folder.private_folder()
         own = folder / f"device-{device}"
-        turn, file = (self._wait(path, device, None, own) for path in (folder / f"turn-{device}", own))
+        turn = self._wait(folder / f"turn-{device}", device, None, own)
+        file = self._wait(own, device, None, own)
         assert turn is not None and file is not None  # nobody else can keep us from our own files
         self._files.remove(turn)
         os.close(turn)

@@ -78,7 +78,7 @@ def test_grouped_heads_that_lie_between_the_rows_are_right() -> None:
 
 
 @pytest.mark.slow
-@settings(EXAMPLES, max_examples=10)
+@settings(EXAMPLES, max_examples=20)
 @given(case=cases())
 def test_attention_of_any_shape_is_right(case: tuple[str, list[tuple[int, ...]], Machine, Moves]) -> None:
     is_right(*case)

@@ -158,13 +158,13 @@ def test_convolutions_of_any_shape_are_right(case: tuple[str, tuple[int, ...]], 
 
 
 @pytest.mark.slow
-@any_product(12)
+@any_product(25)
 def test_more_matrices_are_right(**case) -> None:  # type: ignore[no-untyped-def]
     matrices(**case)
 
 
 @pytest.mark.slow
-@any_convolution(12)
+@any_convolution(25)
 def test_more_convolutions_are_right(case: tuple[str, tuple[int, ...]], machine: Machine) -> None:
     run(case[0], "F.relu(self.layer(x0))", case[1], machine=machine)
 

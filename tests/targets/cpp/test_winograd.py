@@ -63,7 +63,7 @@ def test_transforms_of_any_layer(case: tuple[str, tuple[int, ...]], machine: Mac
 
 
 @pytest.mark.slow
-@any_layer(25)
+@any_layer(60)
 def test_transforms_of_many_layers(case: tuple[str, tuple[int, ...]], machine: Machine, moves: Moves) -> None:
     assert_right(task_of(*case), machine, (*WINOGRAD, *moves))
 
