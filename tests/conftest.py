@@ -51,6 +51,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores + cores // 2
 
 
+def pytest_collection_finish() -> None:
+    """Take what all tests share out of every later collection of garbage, which took a fifth of their time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have a test draw the same tensors in every run, alone or among others."""

@@ -82,13 +82,12 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(laboratory: Laboratory) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("victim", "after_event"), [("main", 5), ("group", 9)])
 def test_the_real_program_is_carried_on(
-    kills: ModuleType, laboratory: Laboratory, victim: str, after_event: int, monkeypatch: pytest.MonkeyPatch
+    kills: ModuleType, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Killed alone, after an evaluation: its referee's processes must notice."""
     monkeypatch.setenv("KERNELWRIGHT_BASELINE", "eager")
-    kill = Kill("real", victim, after_event)
-    outcome = laboratory.kill(kill, kills.Real(2), Moment(after_event, 0.3))
-    assert outcome.was_running and (outcome.n_events or 0) >= after_event
+    outcome = laboratory.kill(Kill("real", "main", 9), kills.Real(2), Moment(9, 0.3))
+    assert outcome.was_running and (outcome.n_events or 0) >= 9
     assert outcome.problems == ()
     assert not [name for name in outcome.left if name.startswith("process")]
