@@ -52,7 +52,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Take what all tests share out of every later collection of garbage, which took a fifth of their time."""
+    """Take what all tests share out of every later collection of garbage: a fifth of their time."""
     gc.collect()
     gc.freeze()
 

@@ -53,7 +53,7 @@ def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
 def never_ends(specimen: Specimen) -> bool:
     """True where only a limit ends a specimen, or may end a hostile one."""
     is_hostile = specimen.kind is Kind.HOSTILE
-    return specimen.expect == (Status.TIMEOUT,) or is_hostile and Status.TIMEOUT in specimen.expect
+    return specimen.expect == (Status.TIMEOUT,) or (is_hostile and Status.TIMEOUT in specimen.expect)
 
 
 def is_open(findings: Sequence[SpecimenResult]) -> bool:

@@ -16,7 +16,7 @@ from kernelwright.core.dynamic import DynamicAxis
 from kernelwright.core.errors import CaptureError, TaskError
 from kernelwright.core.task import Task, Workload
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
-from kernelwright.tasks.operator_tables import filled_once
+from kernelwright.tasks.operator_tables import small_tables
 from kernelwright.tasks.randomness import kept_random_state
 from kernelwright.tasks.recurrent import RECURRENT, shapes_only
 
@@ -88,7 +88,7 @@ def capture_module(model: nn.Module, inputs: Sequence[Any]) -> Captured:
             table = torch.export.default_decompositions()
             for op in KEPT_WHOLE:
                 table.pop(op, None)  # type: ignore[no-untyped-call]
-            with filled_once():
+            with small_tables():
                 exported = exported.run_decompositions(table)
     except Exception as error:  # torch.export raises many classes, all meaning "not capturable"
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
