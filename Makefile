@@ -17,7 +17,7 @@ test: $(VENV)/.ready-dev ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/.ready-dev ## The tests that take long: the whole corpus of cheats, kills, real compilers
-	$(BIN)/python -m pytest -m slow -n auto --dist loadfile
+	$(BIN)/python -m pytest -m slow -n auto --dist loadfile --no-loadscope-reorder
 
 check: lint types ## Lint and strict types
 

@@ -5,12 +5,15 @@ import os
 import signal
 import time
 import zlib
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
 
+HERE = Path(__file__).parent
 OF_THE_SHELL = (
     "KERNELWRIGHT_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCHINDUCTOR_", "PYTORCH_", "XDG_",
     "PYTHONUNBUFFERED", "PYTHONWARNINGS", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
@@ -18,6 +21,13 @@ OF_THE_SHELL = (
 """How variables begin that change what is tested."""
 KEPT = ("KERNELWRIGHT_TEST_", "KERNELWRIGHT_CACHE", "KERNELWRIGHT_DATA", "KERNELWRIGHT_STORE")
 """What is meant for the tests, and where a caller wants files kept."""
+TAKE_MINUTES = (
+    "corpus/test_judging_others.py", "docs/test_blocks.py", "docs/test_readme.py", "mcp/test_loop.py",
+    "referee/test_pairs.py", "referee/test_ordinary.py", "warm/test_real.py", "api/test_models_apart.py",
+    "lab/benchmarks/test_killed_runs.py", "api/test_claims.py", "api/test_optimize.py",
+    "corpus/test_classes_of_inputs.py", "targets/test_numpy_example.py", "referee/test_replay.py",
+)  # fmt: skip
+"""Files of slow tests: what begins with them ends with short ones, for all workers at about the same time."""
 OF_THE_NETWORK = ("_API_KEY", "_PROXY", "_BASE_URL")
 """How variables end that would take a test off this machine."""
 
@@ -49,6 +59,16 @@ def pytest_xdist_auto_num_workers() -> int:
     """Return half as many again as there are cores: tests that judge wait for the device."""
     cores = len(os.sched_getaffinity(0))
     return cores + cores // 2
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files that take minutes first, then those with the most tests, where workers keep an order."""
+    if config.getoption("loadscopereorder", True):
+        return
+    names = [item.path.relative_to(HERE).as_posix() for item in items]
+    count, first = Counter(names), {name: at for at, name in enumerate(TAKE_MINUTES)}
+    order = {name: (first.get(name, len(first)), -count[name]) for name in names}
+    items.sort(key=lambda item: order[item.path.relative_to(HERE).as_posix()])
 
 
 def pytest_collection_finish() -> None:

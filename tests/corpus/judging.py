@@ -75,6 +75,7 @@ def opener(cache: Path, device: str = "cpu", load_s: float = 60.0) -> Callable[[
         cache_dir=cache,
         load_timeout_s=load_s,
         search_timing_s=0.1,
+        final_timing_s=0.4,
         final_seconds=FINAL_S,
         worker_total_bytes=4 << 30,
         worker_scratch_bytes=256 << 20,

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial.md"
 BLOCK = r"^(`{3,})%s\n(.*?)^\1\n"
 FLEET = "--workers ray"
-"""In the block that needs Ray."""
+"""In the block that needs Ray; ``tests/remote/fleet/test_ray_commands.py`` runs it."""
 VERDICT = "kernelwright evaluate "
 """In blocks that may end with 1: on a busy machine a check by clocks may refuse a small honest kernel."""
 LIMIT_S = 1800
@@ -104,14 +104,3 @@ def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
         assert server.requests, "the model's block must have asked the model"
     assert "same answer: True" in said and "keep-rows-together" in said
     assert (work / "tail_report.html").exists()
-
-
-@pytest.mark.slow
-def test_the_fleet_of_the_tutorial_runs(tmp_path: Path) -> None:
-    """On the task of its first block; pip does nothing."""
-    pytest.importorskip("ray")
-    task = blocks(TUTORIAL)[0].partition("kernelwright optimize")[0]
-    fleet = [block for block in blocks(TUTORIAL) if FLEET in block]
-    programs = scripts(tmp_path / "bin", OURS | {"pip": 'echo pip "$@"'})
-    said = paste([task, *fleet], tmp_path, programs, {"KERNELWRIGHT_DATA": str(tmp_path / "data")})
-    assert "kernelwright[ray]" in said and (tmp_path / "tail_report.html").exists()

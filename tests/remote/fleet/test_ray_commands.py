@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from lab.fleet import PATIENCE, FleetScript, notes_in
+from tests.docs.test_blocks import FLEET, OURS, TUTORIAL, blocks, paste, scripts
 from tests.fleets import add_node, command, devices, ended, held, records, wait_until
 from tests.whole.generous import times_by_size
 from tests.whole.stacks import Net
@@ -192,16 +191,14 @@ def test_a_whole_model_is_judged_on_one_device(
     assert kernelwright.report(result.module).kernel_calls == 4
 
 
-def test_the_real_referee_judges_in_a_worker(tmp_path: Path) -> None:
-    """Nothing is a stub: a cluster of the command's own, whose one worker judges kernels in C++."""
-    (tmp_path / "tail.py").write_text(TASK, encoding="utf-8")
-    words = ("--workers", "ray", "--budget-evaluations", "2", "--baseline", "eager", "--store", "runs.db")
-    subprocess.run(
-        [sys.executable, "-m", "kernelwright", "optimize", "tail.py", *words],
-        cwd=tmp_path,
-        env={**os.environ, "KERNELWRIGHT_DATA": str(tmp_path / "data")},
-        check=True,
-    )
+def test_the_real_referee_judges_in_the_fleet_of_the_tutorial(tmp_path: Path) -> None:
+    """Nothing but pip is a stub: a cluster of the command's own, whose one worker judges a kernel in C++."""
+    task = blocks(TUTORIAL)[0].partition("kernelwright optimize")[0]
+    fleet = [block for block in blocks(TUTORIAL) if FLEET in block]
+    programs = scripts(tmp_path / "bin", OURS | {"pip": 'echo pip "$@"'})
+    places = {"KERNELWRIGHT_DATA": str(tmp_path / "data"), "KERNELWRIGHT_STORE": str(tmp_path / "runs.db")}
+    said = paste([task, *fleet], tmp_path, programs, places)
+    assert "kernelwright[ray]" in said and (tmp_path / "tail_report.html").exists()
     store = open_store(tmp_path / "runs.db")
     (run,) = store.iter_runs()
     assert run.spec.machine.is_elsewhere and run.spec.machine.peaks is not None
