@@ -20,17 +20,18 @@ _OVERRIDE: Callable[[Decompositions], AbstractContextManager[None]] | None = get
 """The same."""
 
 _ASKS_FOR_GRADIENTS = frozenset({torch.ops.aten.linear.default})
-"""What is taken apart otherwise, in a product of copied rows, where it sees that a weight requires gradients.
-With what torch registers it does not see that."""
+"""Operators whose own C++ makes another graph where a weight requires gradients. They are registered as torch
+does it: then they do not see whether one does."""
 
 
 @contextmanager
 def small_tables() -> Iterator[None]:
-    """Spare ``run_decompositions`` two thirds of the time that it needs for a small graph.
+    """Spare a small capture more than half of its time, which torch spends on operators that do not occur.
 
-    It asks per namespace, twice, which composite operators there are: they are looked up now, and not again
-    while this lasts. Nothing registers operators while a graph is taken apart. And it registers 22 functions
-    for each of these 500, also where the table says no more than that torch shall do what it does anyway.
+    ``run_decompositions`` asks per namespace, twice, which composite operators there are. They are looked up
+    now, and not again while this lasts: nothing registers operators while a graph is taken apart. It also
+    registers 22 functions for each of these 500. Here it does so only for operators that the table takes
+    apart in another way than their own C++, or not at all.
     """
     if _FILL is None or _OVERRIDE is None:
         yield
