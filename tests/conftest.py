@@ -22,10 +22,10 @@ OF_THE_SHELL = (
 KEPT = ("KERNELWRIGHT_TEST_", "KERNELWRIGHT_CACHE", "KERNELWRIGHT_DATA", "KERNELWRIGHT_STORE")
 """What is meant for the tests, and where a caller wants files kept."""
 TAKE_MINUTES = (
-    "corpus/test_judging_others.py", "docs/test_blocks.py", "docs/test_readme.py", "mcp/test_loop.py",
-    "referee/test_pairs.py", "referee/test_ordinary.py", "warm/test_real.py", "api/test_models_apart.py",
-    "lab/benchmarks/test_killed_runs.py", "api/test_claims.py", "api/test_optimize.py",
-    "corpus/test_classes_of_inputs.py", "targets/test_numpy_example.py", "referee/test_replay.py",
+    "corpus/test_judging_others.py", "referee/test_pairs.py", "api/test_models_apart.py",
+    "referee/test_ordinary.py", "warm/test_real.py", "docs/test_blocks.py", "docs/test_readme.py",
+    "mcp/test_loop.py", "lab/benchmarks/test_killed_runs.py", "corpus/test_classes_of_inputs.py",
+    "api/test_claims.py", "api/test_optimize.py", "referee/test_replay.py", "targets/test_numpy_example.py",
 )  # fmt: skip
 """Files of slow tests: what begins with them ends with short ones, for all workers at about the same time."""
 OF_THE_NETWORK = ("_API_KEY", "_PROXY", "_BASE_URL")
