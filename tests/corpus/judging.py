@@ -26,8 +26,10 @@ BY_PAUSES = (
     "16_long_series", "21_folds_after_pauses", "21_folds_tied_after_pauses", "21_folds_while_nothing_is_fed"
 )  # fmt: skip
 """Each cheats until there is a pause. Busy cores bring pauses, and it does nothing wrong then."""
-LOAD_S = {False: 60.0, True: 5.0}
-"""Limit for imports and first calls, by ``never_ends``. Some of the others compile there."""
+LOAD_S = {Kind.CHEAT: 60.0, Kind.HOSTILE: 20.0}
+"""Limit for imports and first calls: some cheats compile there, and some hostile programs never end."""
+ENDLESS_S = 5.0
+"""The same for programs that nothing but this limit should end."""
 FINAL_S = 5.0
 """Finals end at the fewest pairs of processes; in ``kernelwright audit`` they may take more."""
 
@@ -43,17 +45,16 @@ def judged(names: Sequence[str], cache: Path) -> dict[str, SpecimenResult]:
     found: dict[str, list[SpecimenResult]] = {name: [] for name in names}
     for _ in range(JUDGEMENTS):
         left = [s for s in load_specimens() if s.name in names and is_open(found[s.name])]
-        for is_endless, load_s in LOAD_S.items():
-            limited = [s for s in left if never_ends(s) == is_endless]
+        for load_s in (*LOAD_S.values(), ENDLESS_S):
+            limited = [s for s in left if limit_of(s) == load_s]
             for finding in audit(limited, opener(cache, load_s=load_s), lambda task: {}):
                 found[finding.specimen.name].append(finding)
     return {name: findings[-1] for name, findings in found.items()}
 
 
-def never_ends(specimen: Specimen) -> bool:
-    """True where only a limit ends a specimen, or may end a hostile one."""
-    is_hostile = specimen.kind is Kind.HOSTILE
-    return specimen.expect == (Status.TIMEOUT,) or (is_hostile and Status.TIMEOUT in specimen.expect)
+def limit_of(specimen: Specimen) -> float:
+    """Return the limit for a specimen's imports and first call: what it should end with stands first."""
+    return ENDLESS_S if specimen.expect[0] == Status.TIMEOUT else LOAD_S[specimen.kind]
 
 
 def is_open(findings: Sequence[SpecimenResult]) -> bool:
