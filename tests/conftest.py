@@ -5,15 +5,12 @@ import os
 import signal
 import time
 import zlib
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
 
-HERE = Path(__file__).parent
 OF_THE_SHELL = (
     "KERNELWRIGHT_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCHINDUCTOR_", "PYTORCH_", "XDG_",
     "PYTHONUNBUFFERED", "PYTHONWARNINGS", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
@@ -62,13 +59,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the files that take minutes first, then those with the most tests, where workers keep an order."""
-    if config.getoption("loadscopereorder", True):
-        return
-    names = [item.path.relative_to(HERE).as_posix() for item in items]
-    count, first = Counter(names), {name: at for at, name in enumerate(TAKE_MINUTES)}
-    order = {name: (first.get(name, len(first)), -count[name]) for name in names}
-    items.sort(key=lambda item: order[item.path.relative_to(HERE).as_posix()])
+    """Put the files that take minutes first, where workers keep to the order."""
+    if not config.getoption("loadscopereorder", True):
+        first = {f"tests/{name}": at for at, name in enumerate(TAKE_MINUTES)}
+        items.sort(key=lambda item: first.get(item.nodeid.partition("::")[0], len(first)))
 
 
 def pytest_collection_finish() -> None:

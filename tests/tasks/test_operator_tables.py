@@ -1,9 +1,12 @@
 """Composite operators are looked up once a capture, and all of them are."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 from torch._export import utils
+from torch.export import exported_program
 
 from kernelwright.tasks import operator_tables
 from kernelwright.tasks.capture import capture_module
@@ -20,12 +23,34 @@ def test_an_operator_that_was_registered_after_a_capture_is_looked_up_in_the_nex
     assert "doubled" in list(torch.ops.kernelwright_test_tables)
 
 
-def test_torch_looks_its_operators_up_again_afterwards() -> None:
-    fill = utils._materialize_cpp_cia_ops
+def torch_s_own() -> tuple[Any, Any]:
+    return utils._materialize_cpp_cia_ops, exported_program._override_composite_implicit_decomp
+
+
+def test_torch_s_own_functions_are_back_afterwards() -> None:
+    before = torch_s_own()
     with pytest.raises(ZeroDivisionError), small_tables():
-        assert utils._materialize_cpp_cia_ops is not fill
+        assert not set(before) & set(torch_s_own())
         raise ZeroDivisionError
-    assert utils._materialize_cpp_cia_ops is fill
+    assert torch_s_own() == before
+
+
+def test_operators_that_their_own_cpp_decomposes_are_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered: list[Any] = []
+
+    def noting(table: dict[Any, Any]) -> Any:
+        registered.extend(table)
+        return override(table)
+
+    override = exported_program._override_composite_implicit_decomp
+    monkeypatch.setattr(operator_tables, "_OVERRIDE", noting)
+    monkeypatch.setattr(
+        exported_program, "_override_composite_implicit_decomp", noting
+    )  # back after the test
+    capture_module(nn.ReLU(), [torch.ones(2)])
+    aten = torch.ops.aten
+    assert {aten.scaled_dot_product_attention.default, aten.linear.default} <= set(registered)
+    assert aten.einsum.default not in registered
 
 
 class EveryWay(nn.Module):
@@ -50,6 +75,7 @@ def test_graphs_are_those_of_torch_s_whole_tables(monkeypatch: pytest.MonkeyPatc
     assert str(small.graph) == str(capture_module(model, inputs).graph)
 
 
-def test_a_torch_without_that_function_captures_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator_tables, "_FILL", None)
+@pytest.mark.parametrize("missing", ["_FILL", "_OVERRIDE"])
+def test_a_torch_without_a_function_captures_as_before(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator_tables, missing, None)
     assert capture_module(nn.ReLU(), [torch.ones(2)]).graph is not None

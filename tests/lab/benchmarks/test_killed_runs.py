@@ -85,7 +85,7 @@ def test_a_killed_run_ends_as_an_uninterrupted_one(laboratory: Laboratory) -> No
 def test_the_real_program_is_carried_on(
     kills: ModuleType, laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed alone, after an evaluation: its referee's processes must notice."""
+    """The main process is killed alone: its referee's processes must notice."""
     monkeypatch.setenv("KERNELWRIGHT_BASELINE", "eager")
     outcome = laboratory.kill(Kill("real", "main", 9), kills.Real(2), Moment(9, 0.3))
     assert outcome.was_running and (outcome.n_events or 0) >= 9
