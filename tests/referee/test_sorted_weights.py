@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tests.referee.conftest import HEAD, TAIL, judge
 
-from kernelwright.core.evaluation import Check
+from kernelwright.core.evaluation import Check, Status
 from kernelwright.core.task import Task
 from kernelwright.referee.session.input_samples import ALONE, CONSTRUCTED, ONE_ELEMENT, SampleKey
 from kernelwright.referee.session.referee import Referee, RefereeSession
@@ -35,7 +35,9 @@ if told != self.told:
     self.told, self.kept = told, {MADE}
 return x * self.kept"""
     found = judge(knots, kept, init=f"{KNOTS}\nself.told = None")
-    assert found.check is Check.WEIGHTS, found.detail
+    # One knot in sixteen is sampled: where the checks change such a one, a timed call finds the kept product.
+    assert found.status is Status.INCORRECT_NUMERICS, found.detail
+    assert found.check in (Check.WEIGHTS, Check.TIMED_CALLS), found.detail
 
 
 def test_who_uses_the_knots_in_every_call_is_right(knots: RefereeSession) -> None:
