@@ -41,4 +41,6 @@ come back in part, are renewed element by element. It was mended without a new n
 attention move in the oracle, as those of one by hand do, so that fewer honest kernels are rejected;
 and slow calls get nine samples where three filled the time, which narrows intervals.
 The oracle is moved only until an output is near enough, which turns no verdict: more moves only allow more.
+Where samples take long to make, a search draws a twelfth of those that were met anew, no longer a third; a
+final draws all anew.
 """

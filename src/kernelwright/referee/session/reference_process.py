@@ -73,7 +73,7 @@ N_KEEPINGS = 4
 """How much of the values as drawn a sample may have to keep: the members of ``host/odd_rows.Keeping``."""
 SEEN_BY_SLOW = ("odd_rows", "mixed")
 """Families of which a slow reference has one sample in the session, so its fresh sample is of another."""
-RENEWED_S, RENEWED_SHARE = 0.1, 1 / 3
+RENEWED_S, RENEWED_SHARE = 0.1, 1 / 12
 """Of the samples that a candidate has met, the next one gets so many others: as many as take this long, and
 at least this share of them."""
 N_FRESH = 4
