@@ -19,7 +19,7 @@ does it: then they do not see whether one does."""
 
 @contextmanager
 def small_tables() -> Iterator[None]:
-    """Spare a small capture more than half of its time, which torch spends on operators that do not occur.
+    """Spare a small capture the time that torch spends on operators that do not occur.
 
     ``run_decompositions`` asks per namespace, twice, which composite operators there are. They are looked up
     now, and not again while this lasts: nothing registers operators while a graph is decomposed. It also
