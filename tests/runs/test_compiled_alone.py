@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 from tests.runs.test_run import SPEC, Killed, events, tools
+from tests.runs.test_time_budget import Clock
 
+from kernelwright.core.budget import Budget
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.evaluation import Evaluation, Speedup, Status
 from kernelwright.core.events import CandidateEvaluated, Event, ModelTakenApart
 from kernelwright.report.story import tell
 from kernelwright.report.tables import Ending, row_from_story
 from kernelwright.report.verdict import run_verdict
+from kernelwright.runs import loop
 from kernelwright.runs.loop import RunOutcome, continue_run, create_run, start_run
 from kernelwright.store.base import Store
 from kernelwright.store.sqlstore import open_store
@@ -51,6 +54,23 @@ def play(store: Store, referee: FakeReferee) -> RunOutcome:
     return start_run(SPEC, how)
 
 
+def play_past_its_seconds(
+    store: Store, monkeypatch: pytest.MonkeyPatch, verdicts: Mapping[str, float | Status]
+) -> tuple[RunOutcome, FakeReferee]:
+    """Play a run whose first two verdicts take all of its seconds; torch.compile is 1.5 times as fast."""
+    clock = Clock()
+    monkeypatch.setattr(loop, "time", clock)
+
+    class SlowReferee(ComparingReferee):
+        def evaluate(self, candidate: Candidate, **how: Any) -> Evaluation:
+            clock.now += 6.0
+            return super().evaluate(candidate, **how)
+
+    referee = SlowReferee(verdicts, over_eager=1.5)
+    how = tools(store, referee, ScriptedTeam(["a"], []), print_compiled=lambda: COMPILED)
+    return start_run(SPEC.model_copy(update={"budget": Budget(seconds=10.0)}), how), referee
+
+
 def finals(referee: FakeReferee) -> list[str]:
     return [source for source, is_final in referee.asked if is_final]
 
@@ -74,6 +94,22 @@ def test_a_kernel_that_is_slower_than_the_compiler_is_not_delivered(store: Store
     referee = ComparingReferee({"a": 1.2, "compiled": 1.5}, over_eager=1.5)
     assert play(store, referee).winner == COMPILED
     assert finals(referee) == ["a", "compiled"]
+
+
+@pytest.mark.parametrize("over_eager", [1.2, 0.99])
+def test_what_a_final_shows_to_be_slower_than_the_compiler_is_not_delivered_for_want_of_seconds(
+    store: Store, monkeypatch: pytest.MonkeyPatch, over_eager: float
+) -> None:
+    outcome, referee = play_past_its_seconds(store, monkeypatch, {"a": over_eager, "compiled": 1.5})
+    assert finals(referee) == ["a", "compiled"] and outcome.winner == COMPILED
+
+
+def test_past_its_seconds_a_run_without_a_final_tries_no_compiler(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = {"a": Status.CRASHED, "a+fix": Status.CRASHED}
+    outcome, referee = play_past_its_seconds(store, monkeypatch, failing | {"compiled": 1.5})
+    assert finals(referee) == [] and outcome.winner is None
 
 
 @pytest.mark.parametrize(

@@ -42,21 +42,21 @@ def rules_out_the_next(final: Evaluation) -> bool:
     return final.is_verified and (final.ordinary is None or kept is None or kept <= 1)
 
 
-def may_be_behind_compiler(final: Evaluation | None, *, is_won: bool) -> bool:
-    """Say whether torch.compile may be faster than what a run is about to deliver.
+def is_behind_compiler(final: Evaluation | None, *, is_won: bool) -> bool | None:
+    """Say whether torch.compile is faster than what a run is about to deliver; None: no final tells.
 
     Args:
         final: the last final verdict; None: there was none.
         is_won: its candidate is to be delivered, else the module as it is.
     """
     if final is None or not final.is_verified:
-        return True
+        return None
     over_compiled = final.geomean_speedup(TORCH_COMPILE)
     if over_compiled is None:
         return False
     found = [result.speedup(TORCH_COMPILE) for result in final.told]
-    is_behind = any(speedup is not None and speedup.verdict == "slower" for speedup in found)
-    return is_behind if is_won else (final.geomean_speedup() or 0.0) > over_compiled
+    is_slower = any(speedup is not None and speedup.verdict == "slower" for speedup in found)
+    return is_slower if is_won else (final.geomean_speedup() or 0.0) > over_compiled
 
 
 def choose(timed: Alternation, plans: Mapping[str, Plan], found: Sequence[str]) -> FinalChoice:

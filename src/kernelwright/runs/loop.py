@@ -364,12 +364,16 @@ class _Loop:
         return tuple(ranking[: finalists.MOST])
 
     def _delivered(self, context: StepContext) -> tuple[Candidate | None, Evaluation | None]:
-        """Return what is delivered and the last final verdict; torch.compile where that beats all else."""
+        """Return what is delivered and the last final verdict; torch.compile where that beats all else.
+
+        What a final has shown to be slower than torch.compile is not delivered for want of seconds.
+        """
         winner, last = self._final(context)
-        if not finalists.may_be_behind_compiler(last, is_won=winner is not None):
+        is_behind = finalists.is_behind_compiler(last, is_won=winner is not None)
+        if is_behind is False:
             return winner, last
         compiled = self.tools.print_compiled()
-        if compiled is None or not self._may_judge(compiled.id):
+        if compiled is None or not (is_behind or self._may_judge(compiled.id)):
             return winner, last
         self._begin_final(context, compiled)
         context.hand_in(compiled)
