@@ -55,9 +55,9 @@ def play(store: Store, referee: FakeReferee) -> RunOutcome:
 
 
 def play_past_its_seconds(
-    store: Store, monkeypatch: pytest.MonkeyPatch, verdicts: Mapping[str, float | Status]
+    store: Store, monkeypatch: pytest.MonkeyPatch, verdicts: Mapping[str, float | Status], over_eager: float
 ) -> tuple[RunOutcome, FakeReferee]:
-    """Play a run whose first two verdicts take all of its seconds; torch.compile is 1.5 times as fast."""
+    """Play a run whose first two verdicts take all of its seconds; ``over_eager``: torch.compile's."""
     clock = Clock()
     monkeypatch.setattr(loop, "time", clock)
 
@@ -66,7 +66,7 @@ def play_past_its_seconds(
             clock.now += 6.0
             return super().evaluate(candidate, **how)
 
-    referee = SlowReferee(verdicts, over_eager=1.5)
+    referee = SlowReferee(verdicts, over_eager)
     how = tools(store, referee, ScriptedTeam(["a"], []), print_compiled=lambda: COMPILED)
     return start_run(SPEC.model_copy(update={"budget": Budget(seconds=10.0)}), how), referee
 
@@ -96,19 +96,29 @@ def test_a_kernel_that_is_slower_than_the_compiler_is_not_delivered(store: Store
     assert finals(referee) == ["a", "compiled"]
 
 
-@pytest.mark.parametrize("over_eager", [1.2, 0.99])
+@pytest.mark.parametrize("found", [1.2, 0.99])
 def test_what_a_final_shows_to_be_slower_than_the_compiler_is_not_delivered_for_want_of_seconds(
-    store: Store, monkeypatch: pytest.MonkeyPatch, over_eager: float
+    store: Store, monkeypatch: pytest.MonkeyPatch, found: float
 ) -> None:
-    outcome, referee = play_past_its_seconds(store, monkeypatch, {"a": over_eager, "compiled": 1.5})
+    outcome, referee = play_past_its_seconds(store, monkeypatch, {"a": found, "compiled": 1.5}, 1.5)
     assert finals(referee) == ["a", "compiled"] and outcome.winner == COMPILED
+
+
+def test_past_its_seconds_a_run_tries_no_compiler_that_may_be_no_faster(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts: dict[str, float | Status] = {"a": 0.99, "compiled": 1.5}
+    outcome, referee = play_past_its_seconds(store, monkeypatch, verdicts, 1.005)
+    assert finals(referee) == ["a"] and outcome.winner is None
+    in_time = ComparingReferee(verdicts, 1.005)
+    assert play(store, in_time).winner == COMPILED and finals(in_time) == ["a", "compiled"]
 
 
 def test_past_its_seconds_a_run_without_a_final_tries_no_compiler(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing = {"a": Status.CRASHED, "a+fix": Status.CRASHED}
-    outcome, referee = play_past_its_seconds(store, monkeypatch, failing | {"compiled": 1.5})
+    outcome, referee = play_past_its_seconds(store, monkeypatch, failing | {"compiled": 1.5}, 1.5)
     assert finals(referee) == [] and outcome.winner is None
 
 

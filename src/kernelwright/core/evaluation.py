@@ -380,9 +380,9 @@ class Evaluation(Frozen):
             product *= ratio ** (1 / len(ratios))
         return product
 
-    def speedup_interval(self) -> tuple[float, float] | None:
-        """Return the interval of the speedup over eager, both ends as geometric means over the workloads."""
-        found = [speedup for result in self.told if (speedup := result.speedup("eager")) is not None]
+    def speedup_interval(self, baseline: str = "eager") -> tuple[float, float] | None:
+        """Return the interval of the speedup, both ends as geometric means over the workloads."""
+        found = [speedup for result in self.told if (speedup := result.speedup(baseline)) is not None]
         if not found:
             return None
         low = math.exp(sum(math.log(max(speedup.low, 1e-9)) for speedup in found) / len(found))

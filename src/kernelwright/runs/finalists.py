@@ -43,7 +43,7 @@ def rules_out_the_next(final: Evaluation) -> bool:
 
 
 def is_behind_compiler(final: Evaluation | None, *, is_won: bool) -> bool | None:
-    """Say whether torch.compile is faster than what a run is about to deliver; None: no final tells.
+    """Say whether torch.compile is faster than what a run is about to deliver; None: it may be.
 
     Args:
         final: the last final verdict; None: there was none.
@@ -51,12 +51,16 @@ def is_behind_compiler(final: Evaluation | None, *, is_won: bool) -> bool | None
     """
     if final is None or not final.is_verified:
         return None
-    over_compiled = final.geomean_speedup(TORCH_COMPILE)
-    if over_compiled is None:
+    over_eager, over_compiled = final.geomean_speedup(), final.geomean_speedup(TORCH_COMPILE)
+    if over_eager is None or over_compiled is None:
         return False
-    found = [result.speedup(TORCH_COMPILE) for result in final.told]
-    is_slower = any(speedup is not None and speedup.verdict == "slower" for speedup in found)
-    return is_slower if is_won else (final.geomean_speedup() or 0.0) > over_compiled
+    if is_won:
+        found = [result.speedup(TORCH_COMPILE) for result in final.told]
+        return any(speedup is not None and speedup.verdict == "slower" for speedup in found)
+    if over_eager <= over_compiled:
+        return False
+    low, high = final.speedup_interval(), final.speedup_interval(TORCH_COMPILE)
+    return True if low is not None and high is not None and low[0] > high[1] else None
 
 
 def choose(timed: Alternation, plans: Mapping[str, Plan], found: Sequence[str]) -> FinalChoice:
