@@ -62,6 +62,8 @@ def play_past_its_seconds(
     monkeypatch.setattr(loop, "time", clock)
 
     class SlowReferee(ComparingReferee):
+        """A stub that takes six seconds for every verdict."""
+
         def evaluate(self, candidate: Candidate, **how: Any) -> Evaluation:
             clock.now += 6.0
             return super().evaluate(candidate, **how)
