@@ -26,6 +26,8 @@ FEW_CHANNELS = 4
 WINDOWS_GAIN = 1.5
 """What generated code promises there, and where 3 x 3 windows can be transformed. Measured: 1.3 to 5 on
 convolutions of few channels in one to three dimensions, 1.2 to 2.0 with transforms (docs/space.md)."""
+OTHER_CONVOLUTIONS_GAIN = 1.1
+"""What it promises on other convolutions, at which libraries are good."""
 TRANSFORMED_PLANES, TRANSFORMED_WIDTH, TRANSFORMED_PLACES = (8, 256), 12, 192
 """Channels, columns and places of an image for which transforms were faster than the library."""
 MIN_BYTES = 1 << 14
@@ -210,8 +212,8 @@ def _product_sites(captured: Captured, options: FusionOptions, lowered: Lowered)
                 yield Site(node.name, f"{why}; {channels} channels a sum make no matrix", WINDOWS_GAIN)
             elif has_transforms(node):
                 yield Site(node.name, f"{why}; transforms need 4 products instead of 9", WINDOWS_GAIN)
-            else:
-                yield Site(node.name, why, 1.1)
+            else:  # what the library leaves to gain is measured, not known
+                yield Site(node.name, why, 1.0 if channels is None else OTHER_CONVOLUTIONS_GAIN)
 
 
 def _own(options: FusionOptions, node: str) -> FusionOptions:

@@ -1,6 +1,7 @@
 """How often a region's points run, what they cost, and along which axis vectors pay; for every language."""
 
 import math
+from collections.abc import Callable, Mapping
 
 from kernelwright.ir.by_loops import by_loops
 from kernelwright.ir.dag import Dag
@@ -31,12 +32,12 @@ def estimate_ns(region: Region) -> float:
     return total
 
 
-def best_lane_axis(region: Region) -> str | None:
+def best_lane_axis(region: Region, quality: Callable[[Region, str], float] | None = None) -> str | None:
     """Return the axis along which most accesses are contiguous; inner axes win ties.
 
-    Weighted by how often each stage runs. Strided accesses cost one load an element, so they count
-    against an axis; an axis shorter than a vector uses only a part of it.
+    ``quality`` takes the place of ``lane_quality`` where a language has other ways to load.
     """
+    quality = quality or lane_quality
     scan_axes = {s.scan_axis for s in region.stages if s.scan_axis is not None}
     names = [a.name for a in region.kept] + [a.name for a in region.inner]
     if scan_axes:
@@ -45,12 +46,21 @@ def best_lane_axis(region: Region) -> str | None:
         return None
     sizes = axis_sizes(region)
     inner = {a.name for a in region.inner}
-    return max(names, key=lambda n: (lane_quality(region, n), n in inner, sizes[n]))
+    return max(names, key=lambda n: (quality(region, n), n in inner, sizes[n]))
 
 
 @by_loops
 def lane_quality(region: Region, axis: str) -> float:
-    """Return how well lanes along an axis use memory and vectors: 1 is best, below 0 mostly strided."""
+    """Return how well lanes along an axis use memory and vectors: 1 is best, below 0 mostly strided.
+
+    Weighted by how often each stage runs. Strided accesses cost one load an element, so they count
+    against an axis; an axis shorter than a vector uses only a part of it.
+    """
+    return quality_with(region, axis, {})
+
+
+def quality_with(region: Region, axis: str, known: Mapping[Affine, float]) -> float:
+    """As ``lane_quality``, with the quality of some indices known."""
     size = axis_sizes(region)[axis]
     dag = Dag(region)
     score = weight = 0.0
@@ -59,7 +69,7 @@ def lane_quality(region: Region, axis: str) -> float:
         needed = dag.needed([a.node for a in group.actions])
         indices = [dag.nodes[n].index for n in needed if dag.nodes[n].kind == "load"]
         indices += [a.store.index for a in group.stores if a.store is not None]
-        score += count * sum(_stride_quality(index, axis) for index in indices)
+        score += count * sum(known.get(index, _stride_quality(index, axis)) for index in indices)
         weight += count * len(indices)
     is_inner = any(a.name == axis for a in region.inner)
     whole = 4 * LANES_PER_VECTOR if is_inner else LANES_PER_VECTOR  # lanes end in a horizontal sum

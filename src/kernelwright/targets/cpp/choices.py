@@ -2,19 +2,21 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.core.machine import Machine
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.extents import Extent
-from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, points
+from kernelwright.ir.lanes import LANES_PER_VECTOR, estimate_ns, points
 from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region
 from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.attention import AttentionTiling, attention_tiling
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 from kernelwright.targets.cpp.tiling import Tiling, is_shared, tiling_of
+from kernelwright.targets.cpp.turned import LEAST_LANES, Turned, best_lane_axis, loads_across
 from kernelwright.targets.cpp.windows import WindowTiling, window_tiling
 from kernelwright.targets.cpp.winograd import WinogradTiling, winograd_tiling
 
@@ -26,6 +28,8 @@ ASSUMED_LAST_CACHE_BYTES = 32 << 20
 """Last-level cache of a machine of which it is not known."""
 SCRATCH_BYTES = 192 << 10
 """Stack scratch per thread that still lies in a private level 2 cache."""
+TURNED_LANES = (256, 128, 64, 32)
+"""Points of a block in which loads are turned: the first that fits."""
 PARTS = 16
 """Pieces of an inner range that threads share; fixed, so that sums do not depend on the thread count."""
 
@@ -56,6 +60,8 @@ class Choices:
     prefetch: int = 1
     grain: int = 0
     exp_degree: int = 6
+    turned: tuple[Turned, ...] = ()
+    """Loads that are brought into scratch, lanes side by side."""
     attention: AttentionTiling | None = None
     """Of attention; the same then matter as of a product."""
     tiling: Tiling | None = None
@@ -137,7 +143,8 @@ def _resolve_loops(region: Region, machine: Machine) -> Choices:
     is_column = any(axis.name == lane_axis for axis in region.kept)
     dag = Dag(region)
     groups = dag.groups
-    lanes = _lanes(region, dag, lane_axis, is_column)
+    across = loads_across(region, lane_axis or "") if is_column else ()
+    lanes = _lanes(region, dag, lane_axis, is_column, across)
     parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes, machine)
     if is_column and parallel == "kept" and schedule.tile is None and (schedule.rows_together or 1) == 1:
         lanes = _share_tiles(region, lane_axis or "", lanes, machine)
@@ -165,6 +172,7 @@ def _resolve_loops(region: Region, machine: Machine) -> Choices:
             prefetch=1 if schedule.prefetch is None else schedule.prefetch,
             grain=schedule.grain or 0,
             exp_degree=schedule.exp_degree or 6,
+            turned=across if lanes >= LEAST_LANES and parallel != "inner" and _fits(across, lanes) else (),
         )
         if groups
         else _nothing(region)
@@ -191,7 +199,12 @@ def _nothing(region: Region) -> Choices:
     return Choices(region, None, False, 1, 64, None, "none", None, False, False, False, False, False)
 
 
-def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> int:
+def _fits(across: Sequence[Turned], lanes: int) -> bool:
+    """Tell whether what is turned fits into scratch."""
+    return 4 * lanes * sum(load.count for load in across) <= SCRATCH_BYTES
+
+
+def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool, across: Sequence[Turned]) -> int:
     if lane_axis is None:
         return 1
     size = axis_sizes(region)[lane_axis]
@@ -200,7 +213,8 @@ def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool) -> 
         return min(schedule.rows_together or 1, int(size))
     if is_column:
         has_loops = any(group.axes for group in dag.groups)
-        tile = schedule.tile or (256 if has_loops else 1024)
+        usual = next((n for n in TURNED_LANES if _fits(across, n)), 256) if across else 1024
+        tile = schedule.tile or (min(usual, 256) if has_loops else usual)
         return tile if isinstance(size, Extent) else min(tile, size)
     cost = max((dag.cost(a.node) for g in dag.groups for a in g.actions), default=0)
     unroll = schedule.unroll or (4 if cost < 12 else 2)

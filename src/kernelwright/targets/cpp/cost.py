@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from kernelwright.core.machine import Machine
 from kernelwright.ir.dag import StageGroup
-from kernelwright.ir.lanes import lane_quality, points
+from kernelwright.ir.lanes import points
 from kernelwright.ir.normalise import axis_sizes
 from kernelwright.ir.program import Call, Program, Region
 from kernelwright.targets.cpp.choices import cores_of
 from kernelwright.targets.cpp.schedules.dimensions import START_NS
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
+from kernelwright.targets.cpp.turned import lane_quality
 
 INSTRUCTION_NS = 0.4
 """One instruction of one vector on one core; ours, as are all figures here."""

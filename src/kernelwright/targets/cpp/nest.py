@@ -1,7 +1,6 @@
 """Loop nests: one group of stages at one kept point (row form) or one block of them (column form)."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.ir.dag import Action, DagNode, StageGroup
@@ -52,6 +51,7 @@ class NestWriter(ValueWriter):
     def write(self) -> None:
         """Write all groups."""
         self.runs = {}
+        self.turn(load for load in self.choices.turned if not load.is_kept)
         self.ahead = reads_ahead(self.choices, self.dag)
         pair = self._pair()
         self.merged = () if pair is None else pair[:2]
@@ -70,7 +70,10 @@ class NestWriter(ValueWriter):
                 self.render.bind(self._leaf(reduction.action), place)
 
     def _bind_kept(self, group: StageGroup) -> None:
-        """Read what earlier groups kept at the current point."""
+        """Read what lies in scratch at the current point: turned loads, and what earlier groups kept."""
+        for load in self.turned:
+            if load.is_kept or load.axis in group.axes:
+                self.render.bind(load.node, self.turned_place(load))
         for kept in self.kept:
             if kept.group < self.dag.groups.index(group) and kept.axes == group.axes:
                 self.render.bind(kept.node, self.kept_place(kept))
@@ -327,7 +330,7 @@ class NestWriter(ValueWriter):
                 with self.out.block(head), self.lane_position(f"{self.lane_start} + l"):
                     for ahead in range(jam):
                         place = f"({v} + {ahead})" if ahead else v
-                        with self.out.block(""), self._axis_at(axis, place), self.render.scope():
+                        with self.out.block(""), self.axis_at(axis, place), self.render.scope():
                             self._bind_kept(group)
                             self._lane_body(group.actions, reductions, {})
             rest = f"for (; {v} < {loop.stop}; ++{v})"
@@ -361,7 +364,7 @@ class NestWriter(ValueWriter):
         """Ask for the values that the next kept point needs at this block."""
         row = self._points(group.axes)
         for node, index in self.ahead.get(self.dag.groups.index(group), ()):
-            with self._axis_at(self.lane_axis, start):
+            with self.axis_at(self.lane_axis, start):
                 address = f"{self.render.buffers[node.name]}[{self.render.index(index)}]"
             self.out.line(prefetch_call(address, self._block(group), row))
 
@@ -454,16 +457,9 @@ class NestWriter(ValueWriter):
             pointer = self.render.buffers[action.store.buffer]
             block = self.names.new(f"{pointer}_block")
             self.out.line(f"alignas(64) float {block}[{lanes}];")
-            with self._axis_at(self.lane_axis, start):
+            with self.axis_at(self.lane_axis, start):
                 streams[position] = (f"{pointer}[{self.render.index(action.store.index)}]", block)
         return streams
-
-    @contextmanager
-    def _axis_at(self, axis: str, text: str) -> Iterator[None]:
-        saved = self.render.axes[axis]
-        self.render.axes[axis] = text
-        yield
-        self.render.axes[axis] = saved
 
     def _skip_outside(self, group: StageGroup, level: int, loops: Sequence[Loop]) -> None:
         """Window reductions: go on with the next window row when this one adds nothing."""

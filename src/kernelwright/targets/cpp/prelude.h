@@ -501,6 +501,42 @@ static inline void stream_out(float* out, const float* block, int n) {
 #endif
 }
 
+//: turn_lanes
+// Reads LANES rows of `count` neighbours, `step` apart, and writes them as `count` rows of LANES: squares of
+// eight by eight are turned in registers, what is left at the edges one by one.
+typedef float row8 __attribute__((vector_size(32)));
+typedef float loose_row8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int order8 __attribute__((vector_size(32)));
+#ifdef __clang__
+#define MIXED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MIXED(a, b, ...) __builtin_shuffle(a, b, (order8){__VA_ARGS__})
+#endif
+static inline void turn_square(const float* from, int64_t step, float* to, int64_t to_step) {
+  row8 r[8], t[8];
+  for (int i = 0; i < 8; ++i) r[i] = *(const loose_row8*)(from + i * step);
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = MIXED(r[i], r[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    t[i + 1] = MIXED(r[i], r[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < 8; i += i % 4 == 1 ? 3 : 1) {
+    r[i] = MIXED(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    r[i + 2] = MIXED(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = MIXED(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    t[i + 4] = MIXED(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  for (int i = 0; i < 8; ++i) *(loose_row8*)(to + i * to_step) = t[i];
+}
+template <int LANES> static inline void turn_lanes(const float* from, int64_t step, int count, float* to) {
+  const int squares = LANES / 8 * 8, wide = count / 8 * 8;
+  for (int l = 0; l < squares; l += 8)
+    for (int c = 0; c < wide; c += 8) turn_square(from + l * step + c, step, to + c * LANES + l, LANES);
+  for (int l = 0; l < LANES; ++l)
+    for (int c = l < squares ? wide : 0; c < count; ++c) to[c * LANES + l] = from[l * step + c];
+}
+
 //: squared
 template <class T> static inline T squared(T x) { return x * x; }
 

@@ -1,6 +1,7 @@
 """One region as one C function: signature, threads, tiles; the nests inside are ``nest.py``'s."""
 
 import dataclasses
+from contextlib import ExitStack
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE
@@ -127,6 +128,7 @@ class _RegionPrinter:
                 parallel="none",
                 stream=self.choices.stream and region is steps.second,
                 separable=False,
+                turned=(),
                 jam=min(axis_sizes(region)[region.inner[-1].name], MOST_JAMMED),
             )
             step = _RegionPrinter(dataclasses.replace(region, comment=""), choices)
@@ -148,7 +150,7 @@ class _RegionPrinter:
 
     def _body_function(self, name: str, ranges: dict[str, tuple[int, int]]) -> None:
         parameters = self._parameters
-        parameters += [f"int {self.axes[a.name]}" for a in self.outer]
+        parameters += [f"int {point}" for point in self._points()]
         start = ""
         if self.choices.is_column:
             start = f"{self.axes[self.choices.lane_axis or '']}_start"
@@ -169,7 +171,22 @@ class _RegionPrinter:
         )
         nest = NestWriter(self.choices, dag, renderer, names, self.out)
         nest.lane_start = start
-        nest.write()
+        nest.turn(load for load in self.choices.turned if load.is_kept)
+        with ExitStack() as stack:
+            for axis, step in self._crossed().items():
+                variable, first = self.axes[axis], f"{self.axes[axis]}_start"
+                stop = f"{variable} < {first} + {step} && {variable} < {self.sizes[axis]}"
+                stack.enter_context(self.out.block(f"for (int {variable} = {first}; {stop}; ++{variable})"))
+            nest.write()
+
+    def _crossed(self) -> dict[str, int]:
+        """Return the outer axis of which a block takes several points, if any, and how many."""
+        return {load.axis: load.count for load in self.choices.turned if load.is_kept}
+
+    def _points(self) -> list[str]:
+        """Return the variables of a block's place on the outer axes."""
+        crossed = self._crossed()
+        return [f"{self.axes[a.name]}_start" if a.name in crossed else self.axes[a.name] for a in self.outer]
 
     def _interior(self) -> dict[str, tuple[int, int]]:
         """Return the ranges of kept axes in which no load needs its guard; empty: no use for them."""
@@ -191,7 +208,10 @@ class _RegionPrinter:
     def _entry(self, body: str, interior: dict[str, tuple[int, int]]) -> None:
         head = wrapped(f'extern "C" void {self.region.name}(', self._parameters, ")")
         with self.out.block(head):
-            loops = [self._loop(self.axes[a.name], a.size) for a in self.outer]
+            crossed = self._crossed()
+            steps = [crossed.get(axis.name, 1) for axis in self.outer]
+            places = zip(self._points(), self.outer, steps, strict=True)
+            loops = [self._loop(point, axis.size, step) for point, axis, step in places]
             if interior:
                 self._parallel(len(loops))
                 self._nested(loops, self._split_lines(body, interior))
@@ -314,8 +334,7 @@ class _RegionPrinter:
     def _call_arguments(self) -> str:
         if self.given is not None:
             return ", ".join(self.given)
-        values = [a.name for a in self.arguments] + self.extents + [self.axes[a.name] for a in self.outer]
-        return ", ".join(values)
+        return ", ".join([*(a.name for a in self.arguments), *self.extents, *self._points()])
 
     @staticmethod
     def _loop(variable: str, size: int, step: int = 1) -> str:

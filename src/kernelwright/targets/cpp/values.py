@@ -1,8 +1,8 @@
 """Where in a loop nest each value is computed: hoisted, bound to a variable, inlined or kept in scratch."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from kernelwright.ir.dag import COST_CACHED, Action, Dag, StageGroup
@@ -13,6 +13,7 @@ from kernelwright.ir.text import Names, bare
 from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import SCRATCH_BYTES, Choices
 from kernelwright.targets.cpp.text import CTYPES, CppRenderer
+from kernelwright.targets.cpp.turned import Turned
 
 LONG_TEXT = 70
 """Expressions longer than this get a variable of their own."""
@@ -60,6 +61,8 @@ class ValueWriter:
         """Text of the number of lanes."""
         self.lane_start = ""
         """Column form: text of the block's first point along the lane axis."""
+        self.turned: dict[Turned, str] = {}
+        """Loads that lie in scratch, lanes side by side, with its name."""
         self.kept: list[Kept] = []
         self.merged: tuple[int, ...] = ()
         """Groups that are written together in one pass: they leave nothing in scratch."""
@@ -94,12 +97,26 @@ class ValueWriter:
             terms.append((axis, stride))
             stride *= self.sizes[axis]
         index = self.render.index(Affine(tuple(terms[::-1])))
-        lanes = (
-            f"{index if index.isidentifier() else f'({index})'} * LANES + l"
-            if self.choices.is_column
-            else index
-        )
-        return f"{kept.name}[{lanes}]"
+        return f"{kept.name}[{_in_lanes(index) if self.choices.is_column else index}]"
+
+    def turned_place(self, load: Turned) -> str:
+        """Return the scratch element of the current point."""
+        point = self.render.axes[load.axis]
+        return f"{self.turned[load]}[{_in_lanes(f'{point} - {point}_start' if load.is_kept else point)}]"
+
+    def turn(self, loads: Iterable[Turned]) -> None:
+        """Bring loads into scratch; along a kept axis from its point ``AXIS_start`` on."""
+        for load in loads:
+            node = self.dag.nodes[load.node]
+            pointer, first = self.render.buffers[node.name], f"{self.render.axes[load.axis]}_start"
+            name = self.turned[load] = self.names.new(f"{pointer}_turned")
+            terms = tuple(term for term in node.index.terms if load.is_kept or term[0] != load.axis)
+            with self.axis_at(self.lane_axis, self.lane_start), self.axis_at(load.axis, first):
+                address = f"&{pointer}[{self.render.index(Affine(terms, node.index.offset))}]"
+            size = self.sizes[load.axis]
+            count = f"{load.count}" if size % load.count == 0 else f"least({load.count}, {size} - {first})"
+            self.out.line(f"alignas(64) float {name}[{load.count} * LANES];")
+            self.out.line(f"turn_lanes<LANES>({address}, {load.step}, {count}, {name});")
 
     def _by_first_use(self) -> list[int]:
         first: dict[int, int] = {}
@@ -222,6 +239,14 @@ class ValueWriter:
             self.out.line(f"{name}[l] = {bare(self.render.text(number))};")
         self.render.bind(number, f"{name}[l]")
 
+    @contextmanager
+    def axis_at(self, axis: str, text: str) -> Iterator[None]:
+        """Let indices be printed for another place on an axis."""
+        saved = self.render.axes[axis]
+        self.render.axes[axis] = text
+        yield
+        self.render.axes[axis] = saved
+
     def lane_position(self, place: str) -> AbstractContextManager[None]:
         """Define the position along the vector axis, if what is written inside uses it."""
         variable = self.render.axes[self.lane_axis]
@@ -231,3 +256,8 @@ class ValueWriter:
         """Ask for vectors."""
         width = f" simdlen({self.choices.simdlen})" if self.choices.simdlen else ""
         self.out.line(f"#pragma omp simd{width}")
+
+
+def _in_lanes(point: str) -> str:
+    """Return the index of a point's element for the current lane."""
+    return f"{point if point.isidentifier() else f'({point})'} * LANES + l"

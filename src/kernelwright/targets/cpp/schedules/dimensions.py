@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernelwright.core.plan import ParamValue
 from kernelwright.ir.edits import Dimension
-from kernelwright.ir.lanes import LANES_PER_VECTOR, best_lane_axis, estimate_ns, has_bounds, lane_quality
+from kernelwright.ir.lanes import LANES_PER_VECTOR, estimate_ns, has_bounds
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.patterns import find_moments, find_online
 from kernelwright.ir.program import Region
@@ -18,6 +18,7 @@ from kernelwright.targets.cpp.choices import SCRATCH_BYTES, cores_of
 from kernelwright.targets.cpp.prefetch import reads_ahead
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
 from kernelwright.targets.cpp.tiling import cache_blocks, may_dot, may_stay, register_tiles
+from kernelwright.targets.cpp.turned import best_lane_axis, lane_quality
 from kernelwright.targets.cpp.winograd import may_transform
 
 LONGEST_COLUMN_RUN = 1024
