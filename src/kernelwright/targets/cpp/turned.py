@@ -4,6 +4,7 @@ Lanes that stride over memory take one element of a line of the cache each, and 
 for them. Where memory runs along another axis of the loops, vectors are read along that one instead.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,8 +16,8 @@ from kernelwright.ir.lanes import best_lane_axis as best_axis_by
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Affine, Region
 
-LARGEST_ROW = 1024
-"""Points of an axis above which blocks of its rows would not fit into scratch."""
+MOST_TURNED = 1024
+"""Values a lane, of all loads together: more would not fit into scratch."""
 SHORT_ROW = 2 * LANES_PER_VECTOR
 TURNED_QUALITY = 0.8
 """Of a load that is turned, as ``lane_quality`` has it: 1 is contiguous, 0.4 every fourth element; ours."""
@@ -59,7 +60,8 @@ def loads_across(region: Region, lane: str) -> tuple[Turned, ...]:
     stores = [action.store for group in dag.groups for action in group.stores]
     if any(store is not None and coefficient(store.index, lane) >= LEAST_STEP for store in stores):
         fits = [load for load in fits if not load.is_kept and load.count < SHORT_ROW]
-    return tuple(fits)
+    room = [sum(load.count for load in fits[: n + 1]) <= MOST_TURNED for n in range(len(fits))]
+    return tuple(itertools.compress(fits, room))
 
 
 @by_loops
@@ -85,8 +87,6 @@ def _found(region: Region, lane: str, dag: Dag) -> Iterator[Turned]:
         if any(name not in kept and name != axis for name, _ in node.index.terms):
             continue
         count = min(TOGETHER, sizes[axis]) if axis in kept else sizes[axis]
-        if count > LARGEST_ROW:
-            continue
         yield Turned(number, node.index, axis, step, count, is_kept=axis in kept)
 
 
