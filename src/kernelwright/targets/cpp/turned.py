@@ -19,6 +19,7 @@ from kernelwright.ir.program import Affine, Region
 MOST_TURNED = 1024
 """Values a lane, of all loads together: more would not fit into scratch."""
 SHORT_ROW = 2 * LANES_PER_VECTOR
+"""Points of a row below which lanes along it are mostly empty; ours."""
 TURNED_QUALITY = 0.8
 """Of a load that is turned, as ``lane_quality`` has it: 1 is contiguous, 0.4 every fourth element; ours."""
 TOGETHER = 16
@@ -44,6 +45,7 @@ class Turned:
     """The axis is one of the results, not of what is gone over for each."""
 
 
+@by_loops
 def loads_across(region: Region, lane: str) -> tuple[Turned, ...]:
     """Return the loads that can be turned for lanes along a kept axis; along one other kept axis at most.
 
@@ -67,9 +69,8 @@ def loads_across(region: Region, lane: str) -> tuple[Turned, ...]:
 @by_loops
 def lane_quality(region: Region, axis: str) -> float:
     """As that of ``ir/lanes.py``, where loads across the lanes are turned."""
-    return quality_with(
-        region, axis, dict.fromkeys((a.index for a in loads_across(region, axis)), TURNED_QUALITY)
-    )
+    across = [load.index for load in loads_across(region, axis)]
+    return quality_with(region, axis, dict.fromkeys(across, TURNED_QUALITY))
 
 
 def best_lane_axis(region: Region) -> str | None:
