@@ -15,8 +15,8 @@ from kernelwright.ir.program import Region
 from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.attention import AttentionTiling, attention_tiling
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
+from kernelwright.targets.cpp.strided_loads import LEAST_LANES, TransposedLoad, best_lane_axis, strided_loads
 from kernelwright.targets.cpp.tiling import Tiling, is_shared, tiling_of
-from kernelwright.targets.cpp.turned import LEAST_LANES, Turned, best_lane_axis, loads_across
 from kernelwright.targets.cpp.windows import WindowTiling, window_tiling
 from kernelwright.targets.cpp.winograd import WinogradTiling, winograd_tiling
 
@@ -28,8 +28,8 @@ ASSUMED_LAST_CACHE_BYTES = 32 << 20
 """Last-level cache of a machine of which it is not known."""
 SCRATCH_BYTES = 192 << 10
 """Stack scratch per thread that still lies in a private level 2 cache."""
-TURNED_LANES = (256, 128, 64, 32)
-"""Points of a block in which loads are turned: the first that fits."""
+TRANSPOSED_LANES = (256, 128, 64, 32)
+"""Points of a block in which loads are transposed: the first that fits."""
 PARTS = 16
 """Pieces of an inner range that threads share; fixed, so that sums do not depend on the thread count."""
 
@@ -60,7 +60,7 @@ class Choices:
     prefetch: int = 1
     grain: int = 0
     exp_degree: int = 6
-    turned: tuple[Turned, ...] = ()
+    transposed: tuple[TransposedLoad, ...] = ()
     """Loads that are brought into scratch, lanes side by side."""
     attention: AttentionTiling | None = None
     """Of attention; the same then matter as of a product."""
@@ -143,8 +143,8 @@ def _resolve_loops(region: Region, machine: Machine) -> Choices:
     is_column = any(axis.name == lane_axis for axis in region.kept)
     dag = Dag(region)
     groups = dag.groups
-    across = loads_across(region, lane_axis or "") if is_column else ()
-    lanes = _lanes(region, dag, lane_axis, is_column, across)
+    strided = strided_loads(region, lane_axis or "") if is_column else ()
+    lanes = _lanes(region, dag, lane_axis, is_column, strided)
     parallel = schedule.parallel or _parallel(region, lane_axis, is_column, lanes, machine)
     if is_column and parallel == "kept" and schedule.tile is None and (schedule.rows_together or 1) == 1:
         lanes = _share_tiles(region, lane_axis or "", lanes, machine)
@@ -172,7 +172,9 @@ def _resolve_loops(region: Region, machine: Machine) -> Choices:
             prefetch=1 if schedule.prefetch is None else schedule.prefetch,
             grain=schedule.grain or 0,
             exp_degree=schedule.exp_degree or 6,
-            turned=across if lanes >= LEAST_LANES and parallel != "inner" and _fits(across, lanes) else (),
+            transposed=strided
+            if lanes >= LEAST_LANES and parallel != "inner" and _fits(strided, lanes)
+            else (),
         )
         if groups
         else _nothing(region)
@@ -199,12 +201,14 @@ def _nothing(region: Region) -> Choices:
     return Choices(region, None, False, 1, 64, None, "none", None, False, False, False, False, False)
 
 
-def _fits(across: Sequence[Turned], lanes: int) -> bool:
-    """Tell whether what is turned fits into scratch."""
-    return 4 * lanes * sum(load.count for load in across) <= SCRATCH_BYTES
+def _fits(strided: Sequence[TransposedLoad], lanes: int) -> bool:
+    """Tell whether what is transposed fits into scratch."""
+    return 4 * lanes * sum(load.count for load in strided) <= SCRATCH_BYTES
 
 
-def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool, across: Sequence[Turned]) -> int:
+def _lanes(
+    region: Region, dag: Dag, lane_axis: str | None, is_column: bool, strided: Sequence[TransposedLoad]
+) -> int:
     if lane_axis is None:
         return 1
     size = axis_sizes(region)[lane_axis]
@@ -213,7 +217,7 @@ def _lanes(region: Region, dag: Dag, lane_axis: str | None, is_column: bool, acr
         return min(schedule.rows_together or 1, int(size))
     if is_column:
         has_loops = any(group.axes for group in dag.groups)
-        usual = next((n for n in TURNED_LANES if _fits(across, n)), 256) if across else 1024
+        usual = next((n for n in TRANSPOSED_LANES if _fits(strided, n)), 256) if strided else 1024
         tile = schedule.tile or (min(usual, 256) if has_loops else usual)
         return tile if isinstance(size, Extent) else min(tile, size)
     cost = max((dag.cost(a.node) for g in dag.groups for a in g.actions), default=0)

@@ -15,7 +15,7 @@ from kernelwright.ir.program import Call, Program, Region
 from kernelwright.targets.cpp.choices import cores_of
 from kernelwright.targets.cpp.schedules.dimensions import START_NS
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
-from kernelwright.targets.cpp.turned import lane_quality
+from kernelwright.targets.cpp.strided_loads import lane_quality
 
 INSTRUCTION_NS = 0.4
 """One instruction of one vector on one core; ours, as are all figures here."""

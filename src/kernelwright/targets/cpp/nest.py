@@ -51,7 +51,7 @@ class NestWriter(ValueWriter):
     def write(self) -> None:
         """Write all groups."""
         self.runs = {}
-        self.turn(load for load in self.choices.turned if not load.is_kept)
+        self.transpose(load for load in self.choices.transposed if not load.is_kept)
         self.ahead = reads_ahead(self.choices, self.dag)
         pair = self._pair()
         self.merged = () if pair is None else pair[:2]
@@ -70,10 +70,10 @@ class NestWriter(ValueWriter):
                 self.render.bind(self._leaf(reduction.action), place)
 
     def _bind_kept(self, group: StageGroup) -> None:
-        """Read what lies in scratch at the current point: turned loads, and what earlier groups kept."""
-        for load in self.turned:
+        """Read what lies in scratch at the current point: transposed loads, and what earlier groups kept."""
+        for load in self.transposed:
             if load.is_kept or load.axis in group.axes:
-                self.render.bind(load.node, self.turned_place(load))
+                self.render.bind(load.node, self.transposed_place(load))
         for kept in self.kept:
             if kept.group < self.dag.groups.index(group) and kept.axes == group.axes:
                 self.render.bind(kept.node, self.kept_place(kept))

@@ -501,9 +501,9 @@ static inline void stream_out(float* out, const float* block, int n) {
 #endif
 }
 
-//: turn_lanes
-// Reads LANES rows of `count` neighbours, `step` apart, and writes them as `count` rows of LANES: squares of
-// eight by eight are turned in registers, what is left at the edges one by one.
+//: transpose_lanes
+// Reads LANES rows of `count` neighbours, `step` apart, and writes them as `count` rows of LANES. Blocks of
+// 8 x 8 are transposed in registers, what is left at the edges one by one.
 typedef float row8 __attribute__((vector_size(32)));
 typedef float loose_row8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int order8 __attribute__((vector_size(32)));
@@ -512,7 +512,7 @@ typedef int order8 __attribute__((vector_size(32)));
 #else
 #define MIXED(a, b, ...) __builtin_shuffle(a, b, (order8){__VA_ARGS__})
 #endif
-static inline void turn_square(const float* from, int64_t step, float* to, int64_t to_step) {
+static inline void transpose_square(const float* from, int64_t step, float* to, int64_t to_step) {
   row8 r[8], t[8];
   for (int i = 0; i < 8; ++i) r[i] = *(const loose_row8*)(from + i * step);
   for (int i = 0; i < 8; i += 2) {
@@ -529,10 +529,10 @@ static inline void turn_square(const float* from, int64_t step, float* to, int64
   }
   for (int i = 0; i < 8; ++i) *(loose_row8*)(to + i * to_step) = t[i];
 }
-template <int LANES> static inline void turn_lanes(const float* from, int64_t step, int count, float* to) {
+template <int LANES> static inline void transpose_lanes(const float* from, int64_t step, int count, float* to) {
   const int squares = LANES / 8 * 8, wide = count / 8 * 8;
   for (int l = 0; l < squares; l += 8)
-    for (int c = 0; c < wide; c += 8) turn_square(from + l * step + c, step, to + c * LANES + l, LANES);
+    for (int c = 0; c < wide; c += 8) transpose_square(from + l * step + c, step, to + c * LANES + l, LANES);
   for (int l = 0; l < LANES; ++l)
     for (int c = l < squares ? wide : 0; c < count; ++c) to[c * LANES + l] = from[l * step + c];
 }

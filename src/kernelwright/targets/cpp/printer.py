@@ -128,7 +128,7 @@ class _RegionPrinter:
                 parallel="none",
                 stream=self.choices.stream and region is steps.second,
                 separable=False,
-                turned=(),
+                transposed=(),
                 jam=min(axis_sizes(region)[region.inner[-1].name], MOST_JAMMED),
             )
             step = _RegionPrinter(dataclasses.replace(region, comment=""), choices)
@@ -171,7 +171,7 @@ class _RegionPrinter:
         )
         nest = NestWriter(self.choices, dag, renderer, names, self.out)
         nest.lane_start = start
-        nest.turn(load for load in self.choices.turned if load.is_kept)
+        nest.transpose(load for load in self.choices.transposed if load.is_kept)
         with ExitStack() as stack:
             for axis, step in self._crossed().items():
                 variable, first = self.axes[axis], f"{self.axes[axis]}_start"
@@ -181,7 +181,7 @@ class _RegionPrinter:
 
     def _crossed(self) -> dict[str, int]:
         """Return the outer axis of which a block takes several points, if any, and how many."""
-        return {load.axis: load.count for load in self.choices.turned if load.is_kept}
+        return {load.axis: load.count for load in self.choices.transposed if load.is_kept}
 
     def _points(self) -> list[str]:
         """Return the variables of a block's place on the outer axes."""

@@ -12,8 +12,8 @@ from kernelwright.ir.program import Affine
 from kernelwright.ir.text import Names, bare
 from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import SCRATCH_BYTES, Choices
+from kernelwright.targets.cpp.strided_loads import TransposedLoad
 from kernelwright.targets.cpp.text import CTYPES, CppRenderer
-from kernelwright.targets.cpp.turned import Turned
 
 LONG_TEXT = 70
 """Expressions longer than this get a variable of their own."""
@@ -61,7 +61,7 @@ class ValueWriter:
         """Text of the number of lanes."""
         self.lane_start = ""
         """Column form: text of the block's first point along the lane axis."""
-        self.turned: dict[Turned, str] = {}
+        self.transposed: dict[TransposedLoad, str] = {}
         """Loads that lie in scratch, lanes side by side, with its name."""
         self.kept: list[Kept] = []
         self.merged: tuple[int, ...] = ()
@@ -99,24 +99,24 @@ class ValueWriter:
         index = self.render.index(Affine(tuple(terms[::-1])))
         return f"{kept.name}[{_in_lanes(index) if self.choices.is_column else index}]"
 
-    def turned_place(self, load: Turned) -> str:
+    def transposed_place(self, load: TransposedLoad) -> str:
         """Return the scratch element of the current point."""
         point = self.render.axes[load.axis]
-        return f"{self.turned[load]}[{_in_lanes(f'{point} - {point}_start' if load.is_kept else point)}]"
+        return f"{self.transposed[load]}[{_in_lanes(f'{point} - {point}_start' if load.is_kept else point)}]"
 
-    def turn(self, loads: Iterable[Turned]) -> None:
+    def transpose(self, loads: Iterable[TransposedLoad]) -> None:
         """Bring loads into scratch; along a kept axis from its point ``AXIS_start`` on."""
         for load in loads:
             node = self.dag.nodes[load.node]
             pointer, first = self.render.buffers[node.name], f"{self.render.axes[load.axis]}_start"
-            name = self.turned[load] = self.names.new(f"{pointer}_turned")
+            name = self.transposed[load] = self.names.new(f"{pointer}_transposed")
             terms = tuple(term for term in node.index.terms if load.is_kept or term[0] != load.axis)
             with self.axis_at(self.lane_axis, self.lane_start), self.axis_at(load.axis, first):
                 address = f"&{pointer}[{self.render.index(Affine(terms, node.index.offset))}]"
             size = self.sizes[load.axis]
             count = f"{load.count}" if size % load.count == 0 else f"least({load.count}, {size} - {first})"
             self.out.line(f"alignas(64) float {name}[{load.count} * LANES];")
-            self.out.line(f"turn_lanes<LANES>({address}, {load.step}, {count}, {name});")
+            self.out.line(f"transpose_lanes<LANES>({address}, {load.step}, {count}, {name});")
 
     def _by_first_use(self) -> list[int]:
         first: dict[int, int] = {}

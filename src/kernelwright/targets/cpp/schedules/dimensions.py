@@ -17,8 +17,8 @@ from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.choices import SCRATCH_BYTES, cores_of
 from kernelwright.targets.cpp.prefetch import reads_ahead
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
+from kernelwright.targets.cpp.strided_loads import best_lane_axis, lane_quality
 from kernelwright.targets.cpp.tiling import cache_blocks, may_dot, may_stay, register_tiles
-from kernelwright.targets.cpp.turned import best_lane_axis, lane_quality
 from kernelwright.targets.cpp.winograd import may_transform
 
 LONGEST_COLUMN_RUN = 1024

@@ -14,7 +14,7 @@ from kernelwright.ir.patterns import find_moments, find_online
 from kernelwright.targets.cpp.choices import SERIAL_BELOW_NS, cores_of
 from kernelwright.targets.cpp.schedules.dimensions import DIMENSIONS
 from kernelwright.targets.cpp.schedules.region_facts import CppRegionFacts
-from kernelwright.targets.cpp.turned import lane_quality
+from kernelwright.targets.cpp.strided_loads import lane_quality
 
 SHORT_ROW_BYTES, SHORT_SCAN_BYTES = 256, 2048
 """Rows up to this size may be worth taking side by side: of a reduction, of a scan."""
