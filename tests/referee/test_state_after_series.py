@@ -65,10 +65,16 @@ def measurement(candidate: Follower, *, calls: int, eager_ms: float = 0.01) -> M
 
 @pytest.mark.parametrize("honest", [44, 90])
 def test_who_stops_updating_within_a_series_is_found(honest: int) -> None:
+    """One in 600 stops at the very value with which its series ends, and is not told apart."""
+    found: list[Failure] = []
     for _ in range(20):
-        with pytest.raises(Failure, match="is not as the reference leaves it") as found:
+        try:
             measurement(Follower(honest), calls=200)._check_state()
-        assert found.value.status is Status.INCORRECT_STATE
+        except Failure as failure:
+            found.append(failure)
+    assert len(found) >= 18
+    assert all("is not as the reference leaves it" in str(failure.detail) for failure in found)
+    assert {failure.status for failure in found} == {Status.INCORRECT_STATE}
 
 
 def test_who_updates_in_every_call_is_not() -> None:
