@@ -13,13 +13,13 @@ from kernelwright.referee.host.change import (
     AcceptedInputs,
     as_float,
     change_sample,
-    one_thread,
 )
 from kernelwright.referee.host.float64_oracle import run_in_double
 from kernelwright.referee.host.odd_rows import Keeping
 from kernelwright.referee.host.weight_draws import change_state
 from kernelwright.referee.worker.layouts import extent
 from kernelwright.referee.worker.tensors import SlotLayout, compact, encode, with_tensors
+from kernelwright.referee.worker.threads import one_thread
 from kernelwright.targets.device import PROCESSOR
 
 OWN_DRAW = 7919

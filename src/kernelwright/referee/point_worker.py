@@ -313,7 +313,6 @@ def _module(name: str, source: str) -> ModuleType:
 def main() -> None:
     """Answer requests until stdin ends."""
     answers = os.fdopen(int(sys.argv[1]), "w", buffering=1)
-    torch.set_num_threads(int(sys.argv[2]))
     placement, found = place(json.loads(sys.argv[3]))
     use_tf32(False)  # as the referee has it for references
     where = int(sys.argv[2]), placement, DeviceFacts.of(**found)

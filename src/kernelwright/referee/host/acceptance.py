@@ -22,7 +22,6 @@ from kernelwright.referee.host.change import (
     NAN,
     AcceptedInputs,
     as_float,
-    one_thread,
     put_nonfinite,
     redraw,
 )
@@ -61,6 +60,7 @@ from kernelwright.referee.host.redrawn import (
 )
 from kernelwright.referee.host.renewing import Renewing, renew, ways_to_renew
 from kernelwright.referee.host.watching import Watching
+from kernelwright.referee.worker.threads import one_thread
 
 Values = list[torch.Tensor]
 Line = tuple[float, float]

@@ -1,7 +1,6 @@
 """Changes the inputs of one sample to its input distribution, as far as the reference accepts it."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -68,17 +67,6 @@ FINITE = {UP: 64.0, DOWN: -64.0}
 """In root mean squares of the input."""
 NAN = (float("nan"),)
 ALL_NONFINITE = (*NAN, float("inf"), -float("inf"))
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Use one thread inside: on a busy machine, short parallel operations take longer than serial ones."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from kernelwright.referee.host.change import (
     AcceptedInputs,
     as_float,
     change_sample,
-    one_thread,
 )
 from kernelwright.referee.host.flat_weights import FLAT, SIGNED, sign
 from kernelwright.referee.host.float64_oracle import on_processor, run_in_double
@@ -43,6 +42,7 @@ from kernelwright.referee.worker.layouts import Slot, extent, slots_in
 from kernelwright.referee.worker.placement import use_tf32
 from kernelwright.referee.worker.runner import Runner, serve
 from kernelwright.referee.worker.tensors import SlotLayout, compact, encode, with_tensors
+from kernelwright.referee.worker.threads import one_thread
 from kernelwright.referee.worker.wire import Message
 from kernelwright.tasks.namespace import construct_model, draw_inputs, load_namespace
 

@@ -3,14 +3,11 @@
 Candidate and reference share this code, so that both pay exactly the same for a timed call.
 """
 
-import contextlib
 import ctypes
 import os
-import re
 import socket
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +19,7 @@ from kernelwright.referee.worker.held_state import HeldState
 from kernelwright.referee.worker.layouts import Slot, arena_of, lanes_of, shifted
 from kernelwright.referee.worker.placement import Placement, place, use_tf32
 from kernelwright.referee.worker.tensors import Arena, dtype_name
+from kernelwright.referee.worker.threads import use_threads
 from kernelwright.referee.worker.wire import Message
 
 TRACEBACK_CHARS = 4000
@@ -294,16 +292,6 @@ def reserve(message: Message) -> Message:
     The environment tells malloc to return no memory to the system, so later tensors reuse these pages.
     """
     torch.empty(message["bytes"], dtype=torch.uint8).fill_(1)
-    return {}
-
-
-def use_threads(message: Message) -> Message:
-    """Set the number of OpenMP threads in torch and in every loaded OpenMP runtime."""
-    torch.set_num_threads(message["count"])
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    for path in sorted(set(re.findall(r"/\S*lib(?:g|i)?omp\S*", maps))):
-        with contextlib.suppress(AttributeError, OSError):  # a tool beside the runtime, or gone by now
-            ctypes.CDLL(path).omp_set_num_threads(message["count"])
     return {}
 
 

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch.nn.modules import module as nn_module
 
-from kernelwright.referee.worker import driver, layouts, placement, runner, snapshots, tensors, wire
+from kernelwright.referee.worker import driver, layouts, placement, runner, snapshots, tensors, threads, wire
 
-OURS: tuple[ModuleType, ...] = (runner, tensors, wire, layouts, placement, driver, snapshots)
+OURS: tuple[ModuleType, ...] = (runner, tensors, wire, layouts, placement, driver, snapshots, threads)
 LIBRARY: tuple[ModuleType, ...] = (builtins, time, math, json, torch, torch.nn.functional, torch.linalg)
 CLASSES: tuple[type, ...] = (
     torch.Tensor, torch.nn.Module, torch.nn.Parameter, torch.UntypedStorage, torch.no_grad,
