@@ -140,8 +140,8 @@ REPEATS: dict[tuple[Question, bool], dict[str, int]] = {
     ("different", False): dict.fromkeys(LOADS, 1) | {"quiet": 4},
     ("different", True): {"quiet": 2},
 }
-"""Trials of a kernel, by question and ``is_final``, under each load. A final waits for quiet, minutes under
-a load: there is one of each equal kernel, to see false calls, and none to see differences."""
+"""Trials of a kernel, by question and ``is_final``, under each load. Under a load a final waits minutes
+for quiet: one of each equal kernel shows false calls there, and differences are not tried."""
 
 
 @dataclass(frozen=True)

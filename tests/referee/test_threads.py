@@ -3,14 +3,13 @@
 import ctypes
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
+from kernelwright.referee.worker.call_loop import TORCH_LIBRARY
 from kernelwright.referee.worker.threads import one_thread
 
-LIBRARY = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
 ASKED = """
 import ctypes, torch
 from kernelwright.referee.worker.threads import one_thread, use_threads
@@ -23,9 +22,9 @@ print(before, ask())
 
 def asks_mkl(then: str) -> list[str]:
     """Return whether MKL chooses its number of threads, before and after."""
-    if not (LIBRARY.exists() and hasattr(ctypes.CDLL(str(LIBRARY)), "mkl_serv_get_dynamic")):
+    if not (TORCH_LIBRARY.exists() and hasattr(ctypes.CDLL(str(TORCH_LIBRARY)), "mkl_serv_get_dynamic")):
         pytest.skip("this torch has no MKL that can be asked")
-    code = ASKED.format(library=str(LIBRARY), then=then)
+    code = ASKED.format(library=str(TORCH_LIBRARY), then=then)
     return subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()

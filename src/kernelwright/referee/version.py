@@ -40,7 +40,7 @@ buffers are compared after long series, and weights of any number of names chang
 come back in part, are renewed element by element. It was mended without a new number: the scores of a fused
 attention move in the oracle, as those of one by hand do, so that fewer honest kernels are rejected;
 and slow calls get nine samples where three filled the time, which narrows intervals. The reference's process
-keeps MKL's choice of threads, which takes 0.6 us off its parallel calls of MKL's vector functions.
+leaves MKL's choice of threads alone, so that its parallel calls of MKL take as long as the candidate's.
 The oracle is moved only until an output is near enough, which turns no verdict: more moves only allow more.
 Where samples take long to make, a search draws a twelfth of those that were met anew, no longer a third; a
 final draws all anew.

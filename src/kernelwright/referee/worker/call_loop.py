@@ -11,6 +11,8 @@ from kernelwright.core.errors import MachineError
 from kernelwright.referee.worker.tensors import Arena
 
 WORDS = 16
+TORCH_LIBRARY = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+"""It leads to what torch is linked with, too."""
 
 
 class LoopError(MachineError):
@@ -31,9 +33,8 @@ class CallLoop:
         self._lib.call_serve.restype = ctypes.py_object
         self._lib.call_output.restype = ctypes.py_object
         self._lib.call_count.restype = ctypes.c_uint64
-        home = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
         missing = self._lib.call_setup(
-            str(home).encode(), ctypes.c_int64(_tensor_at()), ctypes.py_object(torch.Tensor)
+            str(TORCH_LIBRARY).encode(), ctypes.c_int64(_tensor_at()), ctypes.py_object(torch.Tensor)
         )
         if missing:
             raise LoopError(f"torch {torch.__version__} has no {missing.decode()}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from kernelwright.referee.worker.call_loop import TORCH_LIBRARY
 from kernelwright.referee.worker.wire import Message
 
 
@@ -42,8 +43,7 @@ def one_thread() -> Iterator[None]:
 def _set_openmp_threads() -> Callable[[int], object]:
     """Return the function of the OpenMP runtime that torch uses; torch's own where it uses none."""
     try:
-        torch_library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        found: Callable[[int], object] = torch_library.omp_set_num_threads
+        found: Callable[[int], object] = ctypes.CDLL(str(TORCH_LIBRARY)).omp_set_num_threads
     except (AttributeError, OSError):
         return torch.set_num_threads
     return found
