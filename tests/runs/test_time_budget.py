@@ -1,4 +1,4 @@
-"""A budget of seconds binds the final measurement too, and a share of it is kept for that."""
+"""A budget of seconds counts the final measurement too: a share of it is kept for that, and one is owed."""
 
 from pathlib import Path
 
@@ -52,8 +52,10 @@ def store(tmp_path: Path) -> Store:
     return open_store(tmp_path / "runs.db")
 
 
-def play(store: Store, clock: Clock, *, evaluation_s: float, budget_s: float) -> RunOutcome:
-    verdicts = {"a": 1.2, "a>x": 1.5, "a>x>x": 1.6, "a>y": 1.3, "a>x>y": 1.4}
+def play(
+    store: Store, clock: Clock, *, evaluation_s: float, budget_s: float, first: float = 1.2
+) -> RunOutcome:
+    verdicts = {"a": first, "a>x": 1.5, "a>x>x": 1.6, "a>y": 1.3, "a>x>y": 1.4}
     team = ScriptedTeam(["a"], ["x", "y"]).team()
     referee = SlowReferee(clock, evaluation_s, verdicts)
     tools = tools_of(KERNELSKILL, KernelSkillPolicy(rounds=20), store, referee, team)
@@ -95,17 +97,21 @@ def test_where_nothing_faster_is_found_the_search_goes_on(store: Store, clock: C
     assert outcome.spent.evaluations == 2 and outcome.winner is None
 
 
-def test_a_run_ends_within_its_seconds_and_one_evaluation(store: Store, clock: Clock) -> None:
-    play(store, clock, evaluation_s=4.0, budget_s=9.0)
-    assert clock.now <= 9.0 + 4.0
+@pytest.mark.parametrize("evaluation_s", [4.0, 12.0])
+def test_a_run_ends_within_its_seconds_one_evaluation_and_one_final(
+    store: Store, clock: Clock, evaluation_s: float
+) -> None:
+    outcome = play(store, clock, evaluation_s=evaluation_s, budget_s=9.0)
+    assert clock.now <= 9.0 + 2 * evaluation_s
+    assert outcome.winner is not None and outcome.evaluation is not None and outcome.evaluation.is_final
 
 
-def test_without_time_for_a_final_nothing_is_delivered_and_the_verdict_says_why(
+def test_no_final_is_owed_to_what_looked_no_faster_and_the_verdict_says_why(
     store: Store, clock: Clock
 ) -> None:
-    outcome = play(store, clock, evaluation_s=12.0, budget_s=10.0)
-    assert outcome.winner is None and outcome.evaluation is None
+    outcome = play(store, clock, evaluation_s=12.0, budget_s=10.0, first=0.9)
+    assert outcome.winner is None and outcome.evaluation is None and clock.now == 12.0
     assert outcome.reason.endswith(NO_TIME)
     verdict = run_verdict(tell(events(store, outcome.run_id)))
     assert verdict.headline == "Out of time before the final measurement: the module stays as it is"
-    assert "Best so far: 1.20x" in verdict.lines[0]
+    assert "Best so far: 0.90x" in verdict.lines[0]

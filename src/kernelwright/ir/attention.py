@@ -59,8 +59,8 @@ class AttentionForm:
 
 
 def is_attention(region: Region) -> bool:
-    """Tell whether a region is attention: only that has reductions of several values."""
-    return any(stage.per for stage in region.stages)
+    """Tell whether a region is attention: it has reductions of several values, and no steps."""
+    return region.sequence is None and any(stage.per for stage in region.stages)
 
 
 def find_attention(region: Region) -> AttentionForm | None:

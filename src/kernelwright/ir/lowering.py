@@ -56,6 +56,8 @@ class Lowering:
     """Rewrites of the graph that have no place here."""
     own_products: bool = False
     """Its printer has kernels for matrix products and convolutions, in the place of library calls."""
+    own_recurrences: bool = False
+    """Its printer has kernels for recurrent layers."""
     own_windows: bool = False
     """Its printer has kernels for convolutions of few channels and with 3 x 3 windows, which are ahead of the
     library's."""

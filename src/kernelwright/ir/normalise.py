@@ -25,7 +25,7 @@ from kernelwright.ir.program import (
 def normalise(region: Region) -> Region:
     """Return the region without axes of size 1, argmax and mergeable axes; axis names survive.
 
-    Attention keeps its axes: each has a part of its own.
+    Attention and recurrences keep their axes: each has a part of its own.
     """
     loops = _normalised(region)
     return dataclasses.replace(region, kept=loops.kept, inner=loops.inner, stages=loops.stages)

@@ -10,7 +10,7 @@ from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
 from kernelwright.core.plan import Move, ParamValue, Plan
 from kernelwright.core.task import Task
 from kernelwright.ir.edits import FieldEdit, FusionOptions, Site
-from kernelwright.ir.fusion_edits import FUSION_EDITS, OWN_PRODUCT
+from kernelwright.ir.fusion_edits import FUSION_EDITS, OWN_PRODUCT, OWN_RECURRENCE
 from kernelwright.ir.lower.family import lower_family
 from kernelwright.ir.lowering import Lowering, Write
 from kernelwright.ir.program import Program
@@ -42,10 +42,15 @@ def known_lowerings(lowering: Lowering) -> frozenset[str]:
     """Return every ``phase:name`` that a skill may lower to for a target."""
     return frozenset(
         {f"rewrite:{name}" for name in REWRITES if name not in lowering.no_rewrites}
-        | {f"fusion:{name}" for name in FUSION_EDITS if lowering.own_products or name != OWN_PRODUCT}
+        | {f"fusion:{name}" for name in FUSION_EDITS if name not in _without_kernels(lowering)}
         | {f"fusion:{LIBRARY_SEED}"}
         | {f"schedule:{name}" for name in lowering.edits_for(UNKNOWN_MACHINE)}
     )
+
+
+def _without_kernels(lowering: Lowering) -> frozenset[str]:
+    has = {OWN_PRODUCT: lowering.own_products, OWN_RECURRENCE: lowering.own_recurrences}
+    return frozenset(name for name, is_there in has.items() if not is_there)
 
 
 def known_params(lowering: Lowering) -> dict[str, dict[str, tuple[ParamValue, ...]]]:

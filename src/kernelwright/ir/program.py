@@ -13,6 +13,8 @@ Examples, writing kept | inner:
   mean over everything         kept      | i j        reduce, stored once
   attention                    kept n h q | k e d     reduce sum over e per k, max over k, sum over k,
                                                       reduce sum over k per d, map over d
+  recurrent layer              kept       | t b j k e  one step along t after the other: reduce sums over
+                                                      e and over k per t b j, map over t b j
 
 Pointwise work before a reduction lives in the stage's expression, work after it in later stages.
 Everything is frozen and hashable: common subexpressions are equal objects, schedules are data.
@@ -221,6 +223,9 @@ class Region:
     inner: tuple[Axis, ...]
     stages: tuple[LoopStage, ...]
     schedule: Schedule = Schedule()
+    sequence: str | None = None
+    """The inner axis that all stages take a step along before any takes the next one (recurrences): what they
+    load of their own results is of the step before."""
     comment: str = ""
     """The operators that it computes, e.g. ``addmm -> gelu -> mean(1)``."""
 

@@ -397,8 +397,9 @@ class _Loop:
     def _final(self, context: StepContext) -> tuple[Candidate | None, Evaluation | None]:
         """Measure the best again in fresh processes; the first that holds and is faster wins.
 
-        Those that the search cannot tell apart are timed in turn with each other first. No measurement is
-        begun when the budget of seconds is used up: only what has a final verdict is delivered.
+        Those that the search cannot tell apart are timed in turn with each other first. When the budget of
+        seconds is used up, only the first that looked faster than eager still gets a final: what was found
+        is not thrown away.
         """
         last: Evaluation | None = None
         order, is_settled = self._finalists(context), False
@@ -406,7 +407,8 @@ class _Loop:
         for candidate_id in (*order, *(name for name in left if (self.state.speedup(name) or 0.0) > 1)):
             if is_settled and candidate_id not in self.tools.last_resort:
                 continue
-            if not self._may_judge(candidate_id):
+            is_owed = last is None and (self.state.speedup(candidate_id) or 0.0) > 1
+            if not is_owed and not self._may_judge(candidate_id):
                 break
             candidate = self.state.candidates[candidate_id]
             self._begin_final(context, candidate)

@@ -11,12 +11,13 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.plan import Move, Plan
 from kernelwright.ir.edits import Site
-from kernelwright.ir.fusion_edits import OWN_PRODUCT, WINDOWS_GAIN
+from kernelwright.ir.fusion_edits import OWN_PRODUCT, OWN_RECURRENCE, WINDOWS_GAIN
 from kernelwright.ir.plan_lowering import sites
 
 MAX_ALGEBRA_MOVES = 24
 """Rewrites in the algebra seed; ours, far above what any known task needs."""
-OWN, RELAYOUT = f"fusion:{OWN_PRODUCT}", "rewrite:channels_last"
+OWN = frozenset({f"fusion:{OWN_PRODUCT}", f"fusion:{OWN_RECURRENCE}"})
+RELAYOUT = "rewrite:channels_last"
 DRAWS_PER_SEED = 8
 """Lots drawn for each further seed asked for, before there are fewer; our choice."""
 
@@ -103,13 +104,13 @@ class ExpertGenerator:
             other = self._with_own(problem, Plan(moves=kept))
         except LoweringError:
             return found
-        n_own, n_other = (sum(lowerings.get(m.skill) == OWN for m in one.moves) for one in (found, other))
+        n_own, n_other = (sum(lowerings.get(m.skill) in OWN for m in one.moves) for one in (found, other))
         return other if n_other >= max(n_own, 1) else found
 
     def _with_own(self, problem: Problem, plan: Plan) -> Plan:
         carried = self._workshop.carried(problem, plan)
         for skill, lowering in self._workshop.lowerings(problem).items():
-            if lowering == OWN:
+            if lowering in OWN:
                 for site in sites(carried, lowering):
                     if site.gain >= WINDOWS_GAIN:
                         plan = plan.then(Move(skill=skill, region=site.region, why=site.why))

@@ -103,6 +103,7 @@ class _Assembly:
             kept=group.draft.kept,
             inner=tuple(axis for axis in group.draft.inner if axis.name in used),
             stages=tuple(stages),
+            sequence=group.draft.sequence,
             comment=_comment(group, self._captured),
         )
         return _numbered(coalesce(in_memory_order(region)))
@@ -163,6 +164,7 @@ def _numbered(region: Region) -> Region:
         kept=tuple(Axis(names[axis.name], axis.size) for axis in region.kept),
         inner=tuple(Axis(names[axis.name], axis.size) for axis in region.inner),
         stages=stages,
+        sequence=None if region.sequence is None else names[region.sequence],
     )
 
 

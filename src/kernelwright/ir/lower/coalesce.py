@@ -36,7 +36,7 @@ def _longest(indices: Iterable[Affine]) -> Callable[[Axis], int]:
 
 
 def coalesce(region: Region) -> Region:
-    """Return the same region with as few axes as its indices allow; attention keeps its axes."""
+    """Return the same region with as few axes as its indices allow; attention and recurrences keep theirs."""
     if any(stage.per for stage in region.stages):
         return region
     while (pair := _mergeable(region)) is not None:

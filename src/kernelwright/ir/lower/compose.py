@@ -37,6 +37,8 @@ class Draft:
     stages: tuple[LoopStage, ...]
     evaluated: Mapping[Value, Expr]
     """Values computed inside the stages without being stages."""
+    sequence: str | None = None
+    """As ``Region.sequence``."""
 
 
 @dataclass

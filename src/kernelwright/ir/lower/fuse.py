@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 
 from kernelwright.ir.lower.attention import attention_draft
 from kernelwright.ir.lower.compose import Draft, RefusedError, compose
+from kernelwright.ir.lower.recurrence import recurrence_draft
 from kernelwright.ir.lower.translate import TranslatedNode
 from kernelwright.ir.lower.values import (
     Attention,
     BlockedError,
+    CellState,
+    Recurrence,
     Reduce,
     Scan,
     Value,
@@ -103,6 +106,8 @@ class Fuser:
         return self._frontiers[value]
 
     def _place(self, value: Value) -> None:
+        if value in self._unit_of:  # a cell state, which its layer's region has
+            return
         needs = self._needs(self.frontier(value))
         for number in self._candidates(value, needs):
             group = self._units[number]
@@ -110,12 +115,13 @@ class Fuser:
                 self._unit_of[value] = number
                 self._require(number, needs & ~(1 << number))
                 return
+        values = [value, value.state] if isinstance(value, Recurrence) and value.state else [value]
         try:
-            draft = self._compose([value])
+            draft = self._compose(values)
         except RefusedError as error:
             raise BlockedError(value, value, str(error)) from error
-        self._add(FusionGroup([value], draft, len(self._units)), needs)
-        self._unit_of[value] = len(self._units) - 1
+        self._add(FusionGroup(values, draft, len(self._units)), needs)
+        self._unit_of.update(dict.fromkeys(values, len(self._units) - 1))
 
     def _join(self, group: FusionGroup, value: Value) -> bool:
         if len(group.values) >= MAX_MEMBERS:
@@ -137,12 +143,14 @@ class Fuser:
         return self._memory.drafts[key]
 
     def _compose(self, values: Sequence[Value]) -> Draft:
-        attentions = [value for value in values if isinstance(value, Attention)]
-        if not attentions:
-            return compose(values, self._stored, self._memory.interned)
-        if len(values) > 1:
-            raise RefusedError("attention has a region of its own")
-        return attention_draft(attentions[0], self._stored, self._memory.interned)
+        first, *others = values
+        if isinstance(first, Recurrence) and others in ([], [first.state]):
+            return recurrence_draft(first, self._stored, self._memory.interned)
+        if isinstance(first, Attention) and not others:
+            return attention_draft(first, self._stored, self._memory.interned)
+        if any(isinstance(value, Attention | Recurrence) for value in values):
+            raise RefusedError("attention and recurrent layers have regions of their own")
+        return compose(values, self._stored, self._memory.interned)
 
     def _candidates(self, value: Value, needs: int) -> list[int]:
         producers = [n for n in range(len(self._units)) if needs >> n & 1]
@@ -211,9 +219,9 @@ def _elements(value: Value) -> int:
 
 
 def _is_product(value: Value) -> bool:
-    return isinstance(value, Attention) or (isinstance(value, Reduce) and value.is_product)
+    return isinstance(value, Attention | Recurrence) or (isinstance(value, Reduce) and value.is_product)
 
 
 def is_root(value: Value) -> bool:
     """Return whether a value is never computed again where it is read."""
-    return isinstance(value, Reduce | Scan | Attention)
+    return isinstance(value, Reduce | Scan | Attention | Recurrence | CellState)

@@ -38,10 +38,12 @@ class Maker:
         self.made: list[Value] = []
         """Every value made so far, producers first."""
 
-    def _name(self) -> str:
+    def name(self) -> str:
+        """Return the name of the value that is made next."""
         return f"{self.node}_v{len(self.made)}" if self.made else self.node
 
-    def _keep(self, value: _V) -> _V:
+    def keep(self, value: _V) -> _V:
+        """Note a value as made and return it."""
         self.made.append(value)
         return value
 
@@ -54,9 +56,9 @@ class Maker:
         **flags: Any,
     ) -> Inline:
         """Return a value computed where it is read; by default of the node's shape and dtype."""
-        return self._keep(
+        return self.keep(
             Inline(
-                name=self._name(),
+                name=self.name(),
                 shape=self.shape if shape is None else tuple(shape),
                 dtype=dtype or self.dtype,
                 node=self.node,
@@ -123,8 +125,8 @@ class Maker:
         shape = [n for d, n in enumerate(source.shape) if d not in dims]
         if all(source.shape[d] == 1 for d in dims):
             return self._reduce_ones(source, dims, combine, result, shape)
-        return self._keep(
-            Reduce(self._name(), tuple(shape), result, self.node, source, tuple(dims), combine, position)
+        return self.keep(
+            Reduce(self.name(), tuple(shape), result, self.node, source, tuple(dims), combine, position)
         )
 
     def _reduce_ones(
@@ -147,8 +149,8 @@ class Maker:
 
     def scan(self, source: Value, dim: int, combine: Combine, *, reverse: bool = False) -> Scan:
         """Return ``source`` accumulated along ``dim``, from its end when ``reverse``."""
-        return self._keep(
-            Scan(self._name(), source.shape, self.dtype, self.node, source, dim, combine, reverse)
+        return self.keep(
+            Scan(self.name(), source.shape, self.dtype, self.node, source, dim, combine, reverse)
         )
 
     def mean(self, source: Value, dims: Sequence[int]) -> Value:

@@ -13,7 +13,16 @@ from kernelwright.ir.lower.fuse import Fuser, Fusion, MemoryPlan, is_root
 from kernelwright.ir.lower.maker import Maker
 from kernelwright.ir.lower.storing import too_deep, worth_storing
 from kernelwright.ir.lower.translate import DTYPES, VIEWS, TranslatedNode, Translation, operator_name
-from kernelwright.ir.lower.values import Attention, Inline, Stored, Value, is_dense, placement, sources
+from kernelwright.ir.lower.values import (
+    Attention,
+    Inline,
+    Recurrence,
+    Stored,
+    Value,
+    is_dense,
+    placement,
+    sources,
+)
 from kernelwright.ir.program import Program
 from kernelwright.tasks.capture import Captured
 
@@ -146,7 +155,9 @@ class RegionBuilder:
                 return value
             if looked_at in self._roots or (isinstance(looked_at, Stored) and self._owns(looked_at)):
                 return self._view(node, self._in_memory(base))
-            if isinstance(self._below_reshapes(base), Attention):  # nothing else can be in its region
+            if isinstance(
+                self._below_reshapes(base), Attention | Recurrence
+            ):  # nothing else can be in its region
                 return self._view(node, self._in_memory(base))
         self._roots[value] = None
         return value

@@ -14,6 +14,7 @@ from kernelwright.ir.lower import attention, creation, norms, pooling, reduction
 from kernelwright.ir.lower.maker import Maker
 from kernelwright.ir.lower.pointwise import ARITHMETIC, COMPARISONS, LOGIC, TESTS, UnsupportedError
 from kernelwright.ir.lower.products import PRODUCTS
+from kernelwright.ir.lower.recurrence import RECURRENCES
 from kernelwright.ir.lower.registry import HANDLERS, Made
 from kernelwright.ir.lower.values import Stored, Value, is_dense, placement
 from kernelwright.ir.program import DType, Expr
@@ -182,8 +183,9 @@ class _Translator:
     def _dispatch(
         self, make: Maker, node: fx.Node, name: str, args: list[Any], kwargs: dict[str, Any]
     ) -> Made | None:
-        if name in PRODUCTS and node.name in self._own:
-            return PRODUCTS[name](make, *args, **kwargs)
+        for owned in (PRODUCTS, RECURRENCES):
+            if name in owned and node.name in self._own:
+                return owned[name](make, *args, **kwargs)
         if name in HANDLERS:
             if name == "cat.default" and self._only_moves_memory(node):
                 return None

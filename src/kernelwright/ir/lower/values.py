@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from kernelwright.ir.lower.affine import Index, contiguous_strides
 from kernelwright.ir.program import Affine, Combine, DType, Expr
 
 Compute: TypeAlias = Callable[["Reader", Index], Expr]
 """The value's expression at an index; reads its inputs through the reader."""
+Cell: TypeAlias = Literal["lstm", "gru", "rnn_tanh", "rnn_relu"]
+"""What a step of a recurrent layer computes, by torch's name."""
 
 
 @dataclass(eq=False)
@@ -88,6 +90,32 @@ class Attention(Value):
     """Heads of the query that share one of the key and the value."""
 
 
+@dataclass(eq=False)
+class Recurrence(Value):
+    """One direction of a recurrent layer, steps by rows by units; with its cell state alone in its region."""
+
+    cell: Cell = "lstm"
+    given: Value = field(default_factory=lambda: Value("", (), "float32", ""))
+    """Steps by rows by features."""
+    weights: tuple[Value, Value] = ()  # type: ignore[assignment]  # always given
+    """Gates times units by features, and gates times units by units."""
+    biases: tuple[Value, ...] = ()
+    """Two of gates times units, or none."""
+    before: tuple[Value, ...] = ()
+    """What each state is before the first step, rows by units: of an LSTM the cell's after the hidden one."""
+    is_reversed: bool = False
+    """From the last step to the first."""
+    state: "CellState | None" = None
+    """Of an LSTM."""
+
+
+@dataclass(eq=False)
+class CellState(Value):
+    """The cell state of an LSTM after its last step, rows by units."""
+
+    of: Recurrence = field(default_factory=lambda: Recurrence("", (), "float32", ""))
+
+
 def sources(value: Value) -> tuple[Value, ...]:
     """Return the values that a value reads directly."""
     if isinstance(value, Inline):
@@ -96,13 +124,17 @@ def sources(value: Value) -> tuple[Value, ...]:
         return (value.source,)
     if isinstance(value, Attention):
         return value.operands if value.mask is None else (*value.operands, value.mask)
-    return ()
+    if isinstance(value, Recurrence):
+        return (value.given, *value.weights, *value.biases, *value.before)
+    return (value.of,) if isinstance(value, CellState) else ()
 
 
 def domain(value: Value) -> tuple[int, ...]:
     """Return the shape that is iterated to compute a value."""
     if isinstance(value, Attention):
         return (*value.shape, value.operands[1].shape[-2])
+    if isinstance(value, Recurrence):
+        return (*value.shape, value.shape[-1])
     return value.source.shape if isinstance(value, Reduce) else value.shape
 
 

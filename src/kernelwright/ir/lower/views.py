@@ -206,7 +206,11 @@ def cat(make: Maker, pieces: Sequence[Value], dim: int = 0) -> Value:
     parts = [p for p in pieces if p.shape != (0,)]
     if len(parts) > MAX_PIECES or any(p.dtype != make.dtype for p in parts):
         raise UnsupportedError("a long concatenation")
-    at = dim % len(make.shape)
+    return side_by_side(make, parts, dim % len(make.shape), make.shape)
+
+
+def side_by_side(make: Maker, parts: Sequence[Value], at: int, shape: Sequence[int]) -> Value:
+    """Return values one after the other along a dimension; ``shape`` is the result's."""
     starts = [sum(p.shape[at] for p in parts[:k]) for k in range(len(parts))]
 
     def compute(reader: Reader, index: Index) -> Expr:
@@ -217,7 +221,7 @@ def cat(make: Maker, pieces: Sequence[Value], dim: int = 0) -> Value:
             expr = reader.guarded(piece, _at(index, at, local), [(local, piece.shape[at])], expr)
         return expr
 
-    return make.inline(parts, compute)
+    return make.inline(parts, compute, shape)
 
 
 @handles("constant_pad_nd")

@@ -5,13 +5,14 @@ from math import prod
 from torch import fx
 
 from kernelwright.core.plan import ParamValue
+from kernelwright.ir import fusion_edits
 from kernelwright.ir.decisions import Decision
 from kernelwright.ir.edits import FusionOptions
-from kernelwright.ir.fusion_edits import own_products as known_products
-from kernelwright.ir.fusion_edits import product_size
+from kernelwright.ir.fusion_edits import OWN_PRODUCT, OWN_RECURRENCE, product_size
 from kernelwright.ir.lower import analyse
 from kernelwright.ir.lower.plan import Lowered
 from kernelwright.ir.lower.values import Inline, Value, domain
+from kernelwright.ir.lowering import Lowering
 from kernelwright.tasks.capture import Captured
 
 OURS, TORCH = "generated", "torch"
@@ -26,19 +27,21 @@ EDITS: dict[ParamValue, str] = {
 FUSION, LIBRARY = "fusion", "library"
 
 
-def fusion_decisions(captured: Captured, *, own_products: bool = False) -> tuple[Decision, ...]:
+def fusion_decisions(captured: Captured, lowering: Lowering) -> tuple[Decision, ...]:
     """Return what is left to decide of every operator that code is generated for, or could be."""
     lowered = analyse(captured, FusionOptions())
-    found = [_product(node) for node in known_products(captured)] if own_products else []
+    products = fusion_edits.own_products(captured) if lowering.own_products else ()
+    found = [_ours(node, OWN_PRODUCT, f"the library multiplies {product_size(node)}") for node in products]
+    layers = fusion_edits.own_recurrences(captured) if lowering.own_recurrences else ()
+    found += [_ours(node, OWN_RECURRENCE, "the library takes its steps") for node in layers]
     for node in captured.graph.nodes:
         found += [d for d in (_owner(lowered, node.name), _cut(lowered, node.name)) if d is not None]
     return tuple(found)
 
 
-def _product(node: fx.Node) -> Decision:
-    """Return whether the library or our code carries a product or convolution out."""
-    why = f"the library multiplies {product_size(node)}"
-    return Decision(f"own.{node.name}", LIBRARY, "fusion:own-product", node.name, (TORCH, OURS), TORCH, why)
+def _ours(node: fx.Node, edit: str, why: str) -> Decision:
+    """Return whether the library or our code carries out what the library does by default."""
+    return Decision(f"own.{node.name}", LIBRARY, f"fusion:{edit}", node.name, (TORCH, OURS), TORCH, why)
 
 
 def _owner(lowered: Lowered, node: str) -> Decision | None:

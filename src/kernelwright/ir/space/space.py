@@ -172,7 +172,7 @@ class Space(Points):
         cuts: _Applied = ()
 
         def find_cuts() -> tuple[Decision, ...]:
-            return fusion_decisions(captured, own_products=self.lowering.own_products)
+            return fusion_decisions(captured, self.lowering)
 
         for decision in self._once(("cuts", applied), find_cuts):
             value = trail.take(decision)

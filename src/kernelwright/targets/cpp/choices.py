@@ -14,6 +14,7 @@ from kernelwright.ir.normalise import axis_sizes, normalise
 from kernelwright.ir.program import Region
 from kernelwright.ir.separable import find_separable
 from kernelwright.targets.cpp.attention import AttentionTiling, attention_tiling
+from kernelwright.targets.cpp.recurrence import RecurrenceTiling, recurrence_tiling
 from kernelwright.targets.cpp.schedule import CppSchedule, schedule_of
 from kernelwright.targets.cpp.strided_loads import LEAST_LANES, TransposedLoad, best_lane_axis, strided_loads
 from kernelwright.targets.cpp.tiling import Tiling, is_shared, tiling_of
@@ -64,6 +65,8 @@ class Choices:
     """Loads that are brought into scratch, lanes side by side."""
     attention: AttentionTiling | None = None
     """Of attention; the same then matter as of a product."""
+    recurrence: RecurrenceTiling | None = None
+    """Of a recurrent layer; the same then matter as of a product."""
     tiling: Tiling | None = None
     """Of a product that is carried out in tiles; of the fields above only ``threads``, ``grain`` and
     ``exp_degree`` then matter."""
@@ -71,9 +74,9 @@ class Choices:
     """Of sums over windows, in tiles of their own; the same then matter as of a product."""
 
     @property
-    def in_tiles(self) -> Tiling | AttentionTiling | WindowTiling | WinogradTiling | None:
+    def in_tiles(self) -> Tiling | AttentionTiling | RecurrenceTiling | WindowTiling | WinogradTiling | None:
         """How sums in registers are cut up; None where loops carry the region out."""
-        return self.attention or self.window or self.tiling
+        return self.attention or self.recurrence or self.window or self.tiling
 
 
 def cores_of(machine: Machine) -> int:
@@ -122,6 +125,10 @@ def resolve(region: Region, machine: Machine) -> Choices:
     if attention is not None:
         shared: Literal["kept", "none"] = "kept" if attention.is_shared else "none"
         return dataclasses.replace(choices, attention=attention, parallel=shared, stream=False)
+    recurrence = recurrence_tiling(region, machine)
+    if recurrence is not None:
+        many: Literal["kept", "none"] = "kept" if recurrence.is_shared else "none"
+        return dataclasses.replace(choices, recurrence=recurrence, parallel=many, stream=False)
     winograd = winograd_tiling(region, machine)
     window = winograd or window_tiling(region, machine)
     if window is not None:

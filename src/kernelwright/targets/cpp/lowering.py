@@ -9,6 +9,7 @@ LOWERING = Lowering(
     edits_for=schedule_edits,
     estimate_ns=program_ns,
     own_products=True,
+    own_recurrences=True,
     own_windows=True,
     takes_extents=True,
     repairs=(

@@ -19,6 +19,7 @@ from kernelwright.targets.cpp.choices import Choices, resolve
 from kernelwright.targets.cpp.nest import NestWriter
 from kernelwright.targets.cpp.prelude import prelude_for
 from kernelwright.targets.cpp.product import ProductPrinter
+from kernelwright.targets.cpp.recurrence_printer import RecurrencePrinter
 from kernelwright.targets.cpp.text import ELEMENT_CTYPES, CppRenderer
 from kernelwright.targets.cpp.window_printer import WindowPrinter
 from kernelwright.targets.cpp.winograd import WinogradTiling
@@ -53,6 +54,8 @@ def print_region(region: Region) -> str:
     choices = resolve(region, UNKNOWN_MACHINE)
     if choices.attention is not None:
         return AttentionPrinter(region, choices, choices.attention, declaration).text()
+    if choices.recurrence is not None:
+        return RecurrencePrinter(region, choices, choices.recurrence, declaration).text()
     if isinstance(choices.window, WinogradTiling):
         return WinogradPrinter(region, choices, choices.window, declaration).text()
     if choices.window is not None:

@@ -52,11 +52,12 @@ class CppSchedule(Schedule):
     and filters after transforms."""
     register_tile: str | None = None
     """Products and attention: sums that stay in registers, ``ROWSxVECTORS``; of the form ``dot``
-    ``ROWSxCOLUMNS``, of transforms ``FILTERSxVECTORS``."""
+    ``ROWSxCOLUMNS``, of transforms ``FILTERSxVECTORS``, of recurrent layers ``ROWSxGATES``."""
     cache_block: str | None = None
     """Products: a share of work and how much of it one pass adds, ``ROWSxCOLUMNSxINNER``. Attention: rows and
     keys whose scores are in memory, and the rows of a share, ``ROWSxKEYSxSHARE``. Windows and
-    transforms: rows of a block and filters that look at it, ``ROWSxFILTERS``."""
+    transforms: rows of a block and filters that look at it, ``ROWSxFILTERS``. Recurrent layers: steps whose
+    sums over the input are made together, and rows of a tile of these, ``STEPSxROWS``."""
     packing: Literal["none", "left", "right", "both"] | None = None
     """Products: the operands, of rows and of columns, that are copied into the order in which tiles read."""
 

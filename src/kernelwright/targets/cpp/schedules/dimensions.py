@@ -308,7 +308,8 @@ def _tiled(facts: CppRegionFacts) -> str | None:
     tiling = facts.choices.in_tiles
     if tiling is None:
         return None
-    return f"{_products(facts) or _scores(facts)}, {tiling.rows} x {tiling.columns} of them in registers"
+    what = _products(facts) or _scores(facts) or _steps(facts)
+    return f"{what}, {tiling.rows} x {tiling.columns} of them in registers"
 
 
 def _scores(facts: CppRegionFacts) -> str | None:
@@ -318,20 +319,25 @@ def _scores(facts: CppRegionFacts) -> str | None:
     return f"{outer} times {rows} x {keys} scores of {depth} products"
 
 
+def _steps(facts: CppRegionFacts) -> str | None:
+    if facts.choices.recurrence is None:
+        return None
+    steps, rows, units, _ = facts.choices.recurrence.form.sizes
+    return f"{steps} steps of {rows} x {units} results"
+
+
 def _register_tiles(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
-    if facts.choices.attention is not None:
-        return facts.choices.attention.tiles()
-    if facts.choices.window is not None:
-        return facts.choices.window.tiles()
+    own = facts.choices.attention or facts.choices.recurrence or facts.choices.window
+    if own is not None:
+        return own.tiles()
     tiling = facts.choices.tiling
     return () if tiling is None else register_tiles(tiling)
 
 
 def _cache_blocks(facts: CppRegionFacts) -> tuple[ParamValue, ...]:
-    if facts.choices.attention is not None:
-        return facts.choices.attention.cache_blocks()
-    if facts.choices.window is not None:
-        return facts.choices.window.cache_blocks()
+    own = facts.choices.attention or facts.choices.recurrence or facts.choices.window
+    if own is not None:
+        return own.cache_blocks()
     tiling = facts.choices.tiling
     return () if tiling is None else cache_blocks(tiling)
 

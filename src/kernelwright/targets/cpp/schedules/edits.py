@@ -53,7 +53,8 @@ class CppFields(ScheduleFields[CppRegionFacts]):
 
     def _sides(self, region: Region) -> int:
         """Return how many sizes a block has, less one."""
-        return 1 if resolve(region, self._machine).window is not None else 2
+        choices = resolve(region, self._machine)
+        return 1 if choices.window is not None or choices.recurrence is not None else 2
 
     def gain(self, found: Found, facts: CppRegionFacts) -> float:
         return 1.0 + (found.gain - 1.0) * facts.share

@@ -83,6 +83,8 @@ def _is_anchor_result(buffer: Buffer, program: Program) -> bool:
 
 def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
     """Return (dead temporary, output that can take its storage)."""
+    if region.sequence is not None:  # it reads its own results
+        return None
     dag = Dag(region)
     actions = [action for group in dag.groups for action in group.actions]
     stores = [a.store for a in actions if a.store is not None]
