@@ -1,6 +1,6 @@
-"""Generated products and convolutions beside torch's (oneDNN, MKL): one process, in turn, with intervals.
+"""Generated products, convolutions and recurrent layers beside torch's: one process, in turn.
 
-Each case is a module whose product a plan takes from the library with the default schedule for this machine;
+Each case is a module whose product or layer a plan takes from the library, with this machine's schedule;
 ``--points`` tries so many further points of its schedules, drawn by lot, and shows the fastest. A round times
 torch and own code right after each other; the figure is the median of the rounds' ratios, above 1 where own
 code is faster, with the second smallest and second largest. Nothing here is a verdict.
@@ -24,7 +24,7 @@ from kernelwright.core.machine import Machine
 from kernelwright.core.plan import ParamValue
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Task, Workload
-from kernelwright.ir.fusion_edits import own_products
+from kernelwright.ir.fusion_edits import own_products, own_recurrences
 from kernelwright.ir.plan_lowering import write_source
 from kernelwright.ir.space import PlannedPoint, Point, Space
 from kernelwright.machine.probe import probe_machine
@@ -49,6 +49,13 @@ CASES: dict[str, tuple[str, str, Shapes]] = {
     "conv3x3-256": ("nn.Conv2d(256, 256, 3, padding=1)", "self.layer(x0)", ((4, 256, 14, 14),)),
     "conv3x3-relu": ("nn.Conv2d(32, 64, 3, padding=1)", "self.layer(x0).relu()", ((8, 32, 64, 64),)),
     "conv1d": ("nn.Conv1d(64, 64, 5, padding=2)", "self.layer(x0)", ((8, 64, 1000),)),
+    "lstm": ("nn.LSTM(256, 256)", "self.layer(x0)[0]", ((256, 2, 256),)),
+    "lstm-16": ("nn.LSTM(256, 256)", "self.layer(x0)[0]", ((256, 16, 256),)),
+    "lstm-64": ("nn.LSTM(64, 64)", "self.layer(x0)[0]", ((256, 1, 64),)),
+    "lstm-512": ("nn.LSTM(512, 512)", "self.layer(x0)[0]", ((64, 8, 512),)),
+    "gru": ("nn.GRU(256, 256)", "self.layer(x0)[0]", ((256, 2, 256),)),
+    "gru-16": ("nn.GRU(256, 256)", "self.layer(x0)[0]", ((256, 16, 256),)),
+    "rnn": ("nn.RNN(256, 256)", "self.layer(x0)[0]", ((256, 2, 256),)),
     "upsampling": ("nn.ConvTranspose2d(64, 32, 2, stride=2)", "self.layer(x0)", ((4, 64, 28, 28),)),
 }
 SOURCE = """
@@ -123,7 +130,8 @@ def _points(task: Task, machine: Machine, count: int) -> list[PlannedPoint]:
     """Return the point that takes every product with default schedules, and others around it."""
     captured = capture_task(task, Workload())
     space = Space(captured, target_of(CPU_CPP).lowering, machine)
-    owned: dict[str, ParamValue] = {f"own.{node.name}": "generated" for node in own_products(captured)}
+    nodes = (*own_products(captured), *own_recurrences(captured))
+    owned: dict[str, ParamValue] = {f"own.{node.name}": "generated" for node in nodes}
     found = [space.plan(Point.of(owned))]
     rng = random.Random(0)
     fields = [d for d in found[0].decisions if d.region.startswith("r_") and len(d.legal) > 1]

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from kernelwright.ir.program import Region
 
-KEPT = 128
-"""Answers of one function that are kept, the oldest given up first."""
+KEPT = 2048
+"""Answers of one function that are kept, the oldest given up first; unrolled graphs have many regions."""
 T = TypeVar("T")
 
 

@@ -25,8 +25,10 @@ OWN_PRODUCT = "own-product"
 """The edit for targets whose printers have kernels for products (``Lowering.own_products``)."""
 OWN_RECURRENCE = "own-recurrence"
 """The edit for those that have kernels for recurrent layers (``Lowering.own_recurrences``)."""
-RECURRENCES_GAIN = 2.0
-"""What generated code promises there. Measured: 1.6 to 6.8 on layers of one and two rows (docs/space.md)."""
+RECURRENCE_ROWS = 4
+"""Rows of the batch up to which the library's steps are mostly overhead."""
+RECURRENCE_GAINS = {"lstm": (1.7, 1.05), "gru": (5.0, 3.0), "rnn_tanh": (5.0, 3.0), "rnn_relu": (5.0, 3.0)}
+"""Operator -> what generated code promises up to so few rows, and with more. Measured (docs/space.md)."""
 FEW_CHANNELS = 4
 """Channels a group up to which libraries have no matrix to multiply, and loops over windows are ahead."""
 WINDOWS_GAIN = 1.5
@@ -234,9 +236,13 @@ def _product_sites(captured: Captured, options: FusionOptions, lowered: Lowered)
 def _recurrence_sites(captured: Captured, options: FusionOptions, lowered: Lowered) -> Iterable[Site]:
     for node in own_recurrences(captured):
         if node.name not in options.own:
-            steps, rows, units = node.meta["val"][0].shape
-            why = f"a library call for {steps} x {rows} x {units} results, one small product a step"
-            yield Site(node.name, why, RECURRENCES_GAIN)
+            name = str(operator_name(node)).split(".")[0]
+            _, rows, units = node.all_input_nodes[1].meta["val"].shape
+            few, many = RECURRENCE_GAINS[name]
+            why = (
+                f"{name} of {rows} rows and {units} units: a library call with a small product for every step"
+            )
+            yield Site(node.name, why, few if rows <= RECURRENCE_ROWS else many)
 
 
 def _own(options: FusionOptions, node: str) -> FusionOptions:

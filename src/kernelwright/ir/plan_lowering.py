@@ -70,16 +70,18 @@ def lower_plan(
     lowering_of: Mapping[str, str],
     lowering: Lowering,
     machine: Machine = UNKNOWN_MACHINE,
+    shorter: tuple[Plan, LoweredPlan] | None = None,
 ) -> LoweredPlan:
     """Apply a plan to one captured workload.
 
     ``lowering_of`` maps skill names to lowerings; a move may also name its lowering itself. ``lowering`` is
-    the target's. Raises LoweringError when a
-    move does not apply.
+    the target's. ``shorter`` is a plan that this one goes on from, lowered: its rewrites are not carried out
+    again. Raises LoweringError when a move does not apply.
     """
     known = known_lowerings(lowering)
-    rewritten = captured
-    for move, name in _moves(plan, lowering_of, known, "rewrite"):
+    rewritten = captured if shorter is None else shorter[1].captured
+    done = 0 if shorter is None else len(_moves(shorter[0], lowering_of, known, "rewrite"))
+    for move, name in _moves(plan, lowering_of, known, "rewrite")[done:]:
         rewritten = rewrite(rewritten, name, _region(move))
     cuts = [(name, _region(move)) for move, name in _moves(plan, lowering_of, known, "fusion")]
     lowered = lower_cuts(rewritten, cuts, lowering, machine)

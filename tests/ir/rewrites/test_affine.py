@@ -60,15 +60,19 @@ class _Tailed(nn.Module):
 
 
 def test_affine_folds_into_a_linear_layer_only_if_the_weight_is_small():
-    def forward(x, w, v):
-        return (x @ w) * v + v
-
-    assert (
-        targets(rewrite_and_check("fold_affine", forward, randn(50, 6), randn(6, 7), randn(7)))[-1]
-        == "addmm.default"
+    scaled = rewrite_and_check(
+        "fold_affine", lambda x, w, v: (x @ w) * v, randn(50, 6), randn(6, 7), randn(7)
     )
+    assert targets(scaled)[-1] == "mm.default"
+    linear = nn.Linear(6, 7).double()
+    shifted = rewrite_and_check("fold_affine", lambda x, v: linear(x) * v + v, randn(50, 6), randn(7))
+    assert targets(shifted)[-1] == "addmm.default"
     assert_silent("fold_affine", lambda x, w, v: (x @ w) * v, randn(4, 6), randn(6, 7), randn(7))
     assert_silent("fold_affine", lambda x, w, v: (x @ w) * v, randn(50, 6), randn(6, 7), randn(50, 1))
+
+
+def test_a_bias_that_was_split_off_is_not_folded_back():
+    assert_silent("fold_affine", lambda x, w, v: torch.relu(x @ w + v), randn(50, 6), randn(6, 7), randn(7))
 
 
 def test_fixed_batch_norm_folds_into_the_layer_before():

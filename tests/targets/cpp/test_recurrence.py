@@ -183,3 +183,11 @@ def test_a_region_without_steps_is_no_recurrence() -> None:
     with pytest.raises(LoweringError, match="already in force"):
         planned_twice = Plan(moves=(Move(skill=EDIT, region="gru"), Move(skill=EDIT, region="gru")))
         lower_plan(lowered.captured, planned_twice, {}, LOWERING, WIDE)
+
+
+def test_no_field_of_loops_is_offered() -> None:
+    lowered, _ = planned(layer_task("nn.LSTM", 30, 4, 64, 64), WIDE)
+    (layer,) = layers(lowered)
+    found = {name: sites(lowered, f"schedule:{name}") for name in LOWERING.edits_for(WIDE)}
+    names = {name for name, places in found.items() if layer.name in {site.region for site in places}}
+    assert names == {"register-tile", "cache-block", "vector-width", "exp-degree", "retune"}

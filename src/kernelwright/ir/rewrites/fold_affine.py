@@ -29,6 +29,8 @@ def _propose(node: fx.Node) -> Proposal | None:
         return None
     layer = step.source
     scales = step.op in (aten.mul.Tensor, aten.div.Tensor)
+    if not scales and is_call(layer, aten.mm.default):  # split_bias would take the bias away again
+        return None
     if scales and numel(layer) < MUCH_SMALLER * numel(weight_of(layer)):
         return None
     is_number = scalar_value(step.other) is not None

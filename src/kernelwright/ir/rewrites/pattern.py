@@ -41,8 +41,7 @@ class PatternRewrite:
 
     def sites(self, captured: Captured) -> tuple[Site, ...]:
         """Return the sites, most promising first; all of them together come before single ones."""
-        nodes = list(Editor(captured).graph.nodes)
-        found = [(n.name, p) for n in nodes if (p := self._propose(n)) is not None]
+        found = [(n.name, p) for n in _nodes(captured) if (p := self._propose(n)) is not None]
         total = graph_ms(captured.graph)
         sites = [Site(name, p.why, _gain(total, p.saved_ms)) for name, p in found]
         sites.sort(key=lambda site: -site.gain)
@@ -83,6 +82,19 @@ class PatternRewrite:
         if new is not None:
             edit.replace(node, new)
         return True
+
+
+_last: tuple[Captured, tuple[fx.Node, ...]] | None = None
+"""What was looked at last: all rewrites are asked for their sites of one graph, one after the other."""
+
+
+def _nodes(captured: Captured) -> tuple[fx.Node, ...]:
+    """Return the nodes of a copy, which nothing edits."""
+    global _last
+    last = _last
+    if last is None or last[0] is not captured:
+        _last = last = (captured, tuple(Editor(captured).graph.nodes))
+    return last[1]
 
 
 def _gain(total_ms: float, saved_ms: float) -> float:

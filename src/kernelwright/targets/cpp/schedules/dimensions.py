@@ -358,12 +358,16 @@ def _refuse_packing(facts: CppRegionFacts, value: ParamValue) -> str | None:
 
 OF_EVERY_FORM = frozenset({"vector_bytes", "threads", "grain", "exp_degree"})
 """Fields of loops that products in tiles have as well."""
+OF_RECURRENCES = OF_EVERY_FORM - {"grain"}
+"""The same of recurrent layers: a thread keeps its units from step to step."""
 OF_WINDOWS = frozenset({"stream"})
 """Fields of loops that windows in tiles have besides."""
 
 
 def is_carried_out_with(facts: CppRegionFacts, field: str) -> bool:
     """Tell whether a field of loops decides anything in the form in which a region is carried out."""
+    if facts.choices.recurrence is not None:
+        return field in OF_RECURRENCES
     if facts.choices.in_tiles is None or field in OF_EVERY_FORM:
         return True
     return facts.choices.window is not None and field in OF_WINDOWS

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE, Machine
 from kernelwright.core.plan import ParamValue
+from kernelwright.ir.by_loops import by_loops
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.edits import Site
+from kernelwright.ir.lower.expressions import loads
 from kernelwright.ir.normalise import map_loads
 from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, LoopStage, Program, Region, StoreTo
 from kernelwright.ir.regions import find_region, replace_region
@@ -153,12 +155,14 @@ def _is_read_elsewhere(buffer: Buffer, region: Region, program: Program) -> bool
         if isinstance(step, Call):
             if _mentions((*step.args, *(v for _, v in step.kwargs)), buffer.name):
                 return True
-        elif step.name != region.name:
-            dag = Dag(step)
-            _ = dag.groups
-            if any(n.kind == "load" and n.name == buffer.name for n in dag.nodes):
-                return True
+        elif step.name != region.name and buffer.name in _buffers_read(step):
+            return True
     return False
+
+
+@by_loops
+def _buffers_read(region: Region) -> frozenset[str]:
+    return frozenset(load.buffer for load in loads(stage.expr for stage in region.stages))
 
 
 def _mentions(args: tuple[CallArg, ...], name: str) -> bool:
@@ -193,6 +197,8 @@ def _without_buffer(program: Program, gone: str, instead: str) -> Program:
 
 
 def _renamed_loads(region: Region, gone: str, instead: str) -> Region:
+    if gone not in _buffers_read(region):
+        return region
     return map_loads(
         region, lambda load: dataclasses.replace(load, buffer=instead) if load.buffer == gone else load
     )
