@@ -239,6 +239,30 @@ def test_a_model_that_its_own_python_makes_slow_is_not_delivered_with_kernels(
     assert result.composition is None or not result.composition.kinds
 
 
+def test_the_model_as_one_program_is_delivered_where_that_is_fastest(
+    referee: Generous, settings: Settings, tmp_path: Path
+) -> None:
+    referee.as_one = "Net", 3.0
+    net = Net().eval()
+    result = optimised(settings, net)
+    assert result.composition is not None and result.composition.words == "as one program"
+    assert result.speedup == pytest.approx(3.0) and result.patched is None and result.delivery is not None
+    for module in (result.module, kernelwright.load(result.save(tmp_path / "saved"))):
+        with torch.no_grad():
+            torch.testing.assert_close(module(X), net(X))
+        assert kernelwright.report(module).kernel_calls == 1 and type(module).__name__ == "Net"
+    verdict = run_verdict(tell(stored.event for stored in result.store.iter_events(result.run_id)))
+    assert "one program of the whole model" in verdict.lines[0]
+
+
+def test_a_model_of_too_many_layers_is_not_written_as_one_program(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models_apart, "MOST_LAYERS", 5)
+    result = optimised(settings)
+    assert result.apart is not None and not any(way.is_one for way in result.apart.compositions)
+
+
 def test_a_way_that_torch_compile_does_not_take_in_here_is_left_out(
     referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +335,7 @@ def test_where_no_block_has_a_kernel_torch_compile_is_tried_all_the_same(
     def fail(*args: Any) -> Any:
         raise TaskError("no contract")
 
+    referee.speedup_alone = 2.5
     monkeypatch.setattr(models_apart, "make_kernels", fail)
     result = optimised(settings)
     assert result.composition is not None and not result.composition.kinds

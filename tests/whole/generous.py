@@ -26,6 +26,8 @@ class Generous:
     """
 
     speedup = speedup_alone = 2.0
+    as_one: tuple[str, float] | None = None
+    """A whole model's name, and how fast it is as one program."""
 
     def __init__(self, over_compile: float = 1.5) -> None:
         self.over_compile = self.over_compile_alone = over_compile
@@ -50,6 +52,8 @@ class Generous:
         self.judged.append(self.task.name)
         is_alone = "torch.compile(" in candidate.source and "CPP_SOURCE" not in candidate.source
         speedup = self.speedup_alone if is_alone else self.speedup
+        if self.as_one is not None and self.task.name == self.as_one[0] and candidate.plan.moves:
+            speedup = self.as_one[1]
         made = fake_evaluation(candidate, self.task, speedup, final=final)
         ratio = self.over_compile_alone if is_alone else self.over_compile
         over = Speedup(baseline="torch_compile", ratio=ratio, low=0.98 * ratio, high=1.02 * ratio)

@@ -9,6 +9,8 @@ from typing import Any
 import cloudpickle
 from torch import nn
 
+from kernelwright.agents.expert.generator import ExpertGenerator
+from kernelwright.agents.expert.plan_lowering import PlanLowering
 from kernelwright.api import playing, workers
 from kernelwright.api.optimizing import OptimizeResult, finish, result_of
 from kernelwright.api.starting import Begun, begin
@@ -26,10 +28,14 @@ from kernelwright.delivery.runtime.compiled import compile_whole
 from kernelwright.delivery.runtime.kernel import VerifiedKernel
 from kernelwright.runs.holding import held
 from kernelwright.runs.loop import RunOutcome
+from kernelwright.runs.prepare import prepare
+from kernelwright.skills.load import load_skills
+from kernelwright.targets.registry import target_of
 from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.places import save_task
 from kernelwright.whole.blocks import find_blocks
-from kernelwright.whole.composing import compositions
+from kernelwright.whole.composing import AS_ONE, compositions
+from kernelwright.whole.deciding import is_plain_layer
 from kernelwright.whole.own_process import timed_in_turn
 from kernelwright.whole.patching import make_kernels, patch
 from kernelwright.whole.printing import print_model
@@ -38,6 +44,8 @@ from kernelwright.whole.sharing import share_budget
 
 Tell = Callable[[str], None]
 UNFIT = "its kernel cannot be put into the model"
+MOST_LAYERS = 256
+"""Layers up to which a model is tried as one program; ours: a compiler takes minutes over more."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +241,7 @@ def _compose(model: _Model, blocks: list[BlockShare]) -> tuple[ModelTakenApart, 
         )
         apart = apart.model_copy(update={"after_ms": after.total_ms, "blocks": timed})
     made = _printed_ways(model, blocks, kernels, first)
-    ways = []
+    ways, candidates = [], []
     for (kinds, is_compiled), candidate in made.items():
         way = Composition(candidate=candidate.id, kinds=kinds, is_compiled=is_compiled)
         try:
@@ -242,9 +250,32 @@ def _compose(model: _Model, blocks: list[BlockShare]) -> tuple[ModelTakenApart, 
             model.tell(f"{model.begun.spec.task.name}: one way to put it together is left out: {error}")
             continue
         ways.append(way.model_copy(update={"in_process": here}))
-    judged = {way.candidate for way in ways}
-    candidates = [candidate for candidate in made.values() if candidate.id in judged]
+        candidates.append(candidate)
     return apart.model_copy(update={"compositions": tuple(ways)}), candidates
+
+
+def _as_one(model: _Model) -> Candidate:
+    """Return the whole model as one program, after all that surely pays.
+
+    The program is not searched any further: that is what the seconds of the blocks went into.
+
+    Raises:
+        CaptureError: the model cannot be captured.
+        LoweringError: it is too large for one program, or no code is generated for it.
+    """
+    spec, n_layers = model.begun.spec, sum(map(is_plain_layer, model.original.modules()))
+    if n_layers > MOST_LAYERS:
+        raise LoweringError(f"one program of {n_layers} layers would be too large, more than {MOST_LAYERS}")
+    model.tell(f"{spec.task.name}: writing it as one program")
+    problem, why_not = prepare(spec, model.begun.settings.cache_dir)
+    if why_not is not None:
+        raise CaptureError(why_not)
+    workshop = PlanLowering(load_skills())
+    plan = ExpertGenerator(workshop).surest(problem)
+    made = workshop.candidate(problem, plan, parents=(), role="generator")
+    if not target_of(spec.target).has_kernel(made.source):
+        raise LoweringError("no code is generated for it as one program")
+    return made
 
 
 def _printed_ways(
@@ -261,7 +292,7 @@ def _printed_ways(
     for way in compositions(blocks):
         try:
             if way not in made:
-                made[way] = _printed(model, kernels, *way)
+                made[way] = _as_one(model) if way == AS_ONE else _printed(model, kernels, *way)
         except (CaptureError, LoweringError) as error:
             model.tell(f"{model.begun.spec.task.name}: one way to put it together is left out: {error}")
     return made

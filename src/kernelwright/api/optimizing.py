@@ -106,8 +106,9 @@ class OptimizeResult:
     @cached_property
     def delivery(self) -> Delivery | None:
         """The replacement with its kernel and contract; None when nothing faster was found, for a whole
-        model, and where torch.compile alone is delivered."""
-        if self.winner is None or self.apart is not None:
+        model whose blocks have kernels, and where torch.compile alone is delivered."""
+        is_one = self.composition is not None and self.composition.is_one
+        if self.winner is None or (self.apart is not None and not is_one):
             return None
         require_own(self.task, self.settings, "delivery")
         back = self.backward
@@ -125,7 +126,7 @@ class OptimizeResult:
         """The whole model with kernels in its blocks, or a module that torch.compile alone makes fastest;
         None when nothing was faster, or for one kernel."""
         way = self.composition
-        if self.winner is None or self.apart is None or way is None:
+        if self.winner is None or self.apart is None or way is None or way.is_one:
             return None
         chosen = [self.apart.blocks[kind] for kind in way.kinds]
         winners = [

@@ -145,7 +145,7 @@ def put_together(
             policy=ComposeOnce(apart),
             pipelines={COMPOSE: Compose(tuple(candidates), apart)},
             accepts=partial(is_delivered, ways=apart.compositions),
-            last_resort=tuple(way.candidate for way in apart.compositions if not way.kinds),
+            last_resort=tuple(way.candidate for way in apart.compositions if way.is_compiled_alone),
             prepare=_prepare_whole,
             has_long_term=False,
         )

@@ -83,7 +83,7 @@ def finish_module(begun: "Begun", request: RunRequest, *, as_json: bool) -> NoRe
             result = api.finish_by_blocks(begun, progress=True, tell=say)
         else:
             result = api.finish_with_backward(begun, progress=True)
-    is_improved = (result.patched if is_whole else result.winner) is not None
+    is_improved = ((result.patched or result.delivery) if is_whole else result.winner) is not None
     saved = result.save(folder) if is_improved else None
     write_text(report, render_report(begun.store, result.run_id))
     note = result.backward.note if result.backward is not None else ""

@@ -42,15 +42,27 @@ class Composition(Frozen):
     candidate: str
     """Id of the program that the referee judged."""
     kinds: tuple[int, ...]
-    """Which kinds of blocks have their kernels, by position."""
+    """Which kinds of blocks have their kernels, by position; none: see the properties."""
     is_compiled: bool = False
     """torch.compile took in what lies around the kernels."""
     in_process: Speedup | None = None
     """Of the patched model over the original, in turn in the process that asked; None: not timed there."""
 
     @property
+    def is_one(self) -> bool:
+        """True where no block is apart: one generated program computes the whole model."""
+        return not self.kinds and not self.is_compiled
+
+    @property
+    def is_compiled_alone(self) -> bool:
+        """True where torch.compile takes the model as it is, without a kernel of ours."""
+        return not self.kinds and self.is_compiled
+
+    @property
     def words(self) -> str:
         """What it is, for people."""
+        if self.is_one:
+            return "as one program"
         if not self.kinds:
             return "torch.compile alone"
         return f"{'compiled around' if self.is_compiled else 'eager around'} {len(self.kinds)} kernels"

@@ -33,7 +33,9 @@ def composition_lines(apart: ModelTakenApart, winner: str | None) -> tuple[str, 
         reason = f": {apart.note}" if apart.note else ", as no way to put it together was faster"
         here = [line for way in apart.compositions for line in _in_process(way)]
         return (f"The model is delivered unchanged{reason}.", *here)
-    if not way.kinds:
+    if way.is_one:
+        return ("Delivered: one program of the whole model, with no block apart.",)
+    if way.is_compiled_alone:
         reason = apart.note or "no way to put it together with kernels was faster"
         return (f"Delivered: torch.compile of the model as it is, without a kernel: {reason}.",)
     around = "torch.compile takes in the rest" if way.is_compiled else "the rest runs eager"

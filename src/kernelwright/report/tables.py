@@ -225,7 +225,7 @@ def row_from_story(
 def _ending(story: Story, winner: str, written: Candidate | None) -> Ending:
     """Say what was delivered: only a kernel is a success of ours."""
     ways = story.apart.compositions if story.apart is not None else ()
-    if any(not way.kinds for way in ways if way.candidate == winner):
+    if any(way.is_compiled_alone for way in ways if way.candidate == winner):
         return Ending.COMPILED
     has_kernel = written is None or target_of(written.target).has_kernel(written.source)
     return Ending.FASTER if has_kernel else Ending.REARRANGED

@@ -7,18 +7,21 @@ from kernelwright.core.evaluation import Evaluation
 
 COMPILED_ALONE: tuple[tuple[int, ...], bool] = ((), True)
 """No kernel, and torch.compile of everything: what a model must be as fast as, whatever kernels do."""
+AS_ONE: tuple[tuple[int, ...], bool] = ((), False)
+"""No block apart: one program of the whole model."""
 
 
 def compositions(blocks: Sequence[BlockShare]) -> tuple[tuple[tuple[int, ...], bool], ...]:
     """Return which kinds have their kernels and whether torch.compile takes in the rest, each way once.
 
     All kernels, and those alone that are faster than torch.compile of their block: where it is, the compiled
-    model may have the block too. One way has no kernel: torch.compile of the model as it is.
+    model may have the block too. Two ways have no block's kernel: one program of the whole model, and
+    torch.compile of the model as it is.
     """
     won = tuple(i for i, block in enumerate(blocks) if block.candidate is not None)
     better = tuple(i for i in won if blocks[i].beats_compiler)
-    ways = [(won, False), (won, True), COMPILED_ALONE, (better, True), (better, False)]
-    return tuple(dict.fromkeys(way for way in ways if way[0] or way == COMPILED_ALONE))
+    ways = [(won, False), AS_ONE, (won, True), COMPILED_ALONE, (better, True), (better, False)]
+    return tuple(dict.fromkeys(ways))
 
 
 def is_delivered(evaluation: Evaluation, ways: Sequence[Composition] = ()) -> bool:

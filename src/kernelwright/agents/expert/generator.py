@@ -41,7 +41,7 @@ class ExpertGenerator:
         None is drawn where cheap timings choose schedules: the Planner knows which other moves are worth it.
         """
         problem = situation.problem
-        algebra = self._with_windows(problem, self.algebra(problem))
+        algebra = self.surest(problem)
         fixed = (Plan(moves=(LIBRARY_MOVE,)), Plan(), algebra)
         found: dict[str, Candidate] = {}
         draws = 0 if situation.is_tuned else DRAWS_PER_SEED * count
@@ -76,6 +76,10 @@ class ExpertGenerator:
         skills = (skill for skill in self._workshop.skills if skill in lowerings)
         found = [(skill, sites(carried, lowerings[skill])) for skill in skills]
         return [(skill, places) for skill, places in found if places]
+
+    def surest(self, problem: Problem) -> Plan:
+        """Return the plan of all that surely pays, algebra and kernels that are ahead of the library's."""
+        return self._with_windows(problem, self.algebra(problem))
 
     def algebra(self, problem: Problem) -> Plan:
         """Apply every rewrite that analytically pays, the largest gain first."""

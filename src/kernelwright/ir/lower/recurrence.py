@@ -191,9 +191,8 @@ class _Stages:
         reset, keep = (self._op("sigmoid", self._op("add", *pair)) for pair in sums[:2])
         x, h = sums[2]
         new = self._op("tanh", self._op("add", x, self._op("mul", reset, h)))
-        one = Const(1.0, "float32")
-        kept = self._op("mul", keep, self._before(UNIT))
-        return self._op("add", self._op("mul", self._op("sub", one, keep), new), kept)
+        from_new = self._op("sub", self._before(UNIT), new)
+        return self._op("add", self._op("mul", from_new, keep), new)  # rounds as torch does
 
     def _plain(self, sums: Sequence[tuple[Expr, Expr]]) -> Expr:
         total = self._op("add", *sums[0])

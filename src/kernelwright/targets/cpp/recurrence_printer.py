@@ -65,6 +65,8 @@ class RecurrencePrinter:
         names = Names([region.name, *_OWN])
         self.arguments = tuple(replace(a, name=names.new(a.name)) for a in signature(region))
         self.parameters = [declare(a) for a in self.arguments]
+        self.inner_parameters = [text.replace("__restrict ", "") for text in self.parameters]
+        """Of the functions inside: they read states through pointers of their own."""
         self.pointers = {a.buffer: a.name for a in self.arguments}
         form = self.form
         self.axes = {
@@ -288,7 +290,9 @@ class RecurrencePrinter:
     def _function(self, suffix: str, own: Sequence[str], *, inline: bool = True) -> Iterator[None]:
         """Write a function that is given the region's arguments and its own, and an empty line after it."""
         kind = "static inline void" if inline else "static void"
-        with self.out.block(wrapped(f"{kind} {self.region.name}_{suffix}(", [*self.parameters, *own], ")")):
+        with self.out.block(
+            wrapped(f"{kind} {self.region.name}_{suffix}(", [*self.inner_parameters, *own], ")")
+        ):
             yield
         self.out.line("")
 
