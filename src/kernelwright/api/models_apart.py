@@ -288,10 +288,12 @@ def _printed_ways(
 
     ``first`` is the one that is written already: all kernels, the rest eager.
     """
-    made = {} if first is None else {(tuple(kernels), False): first}
+    made: dict[tuple[tuple[int, ...], bool], Candidate] = {}
     for way in compositions(blocks):
         try:
-            if way not in made:
+            if first is not None and way == (tuple(kernels), False):
+                made[way] = first
+            else:
                 made[way] = _as_one(model) if way == AS_ONE else _printed(model, kernels, *way)
         except (CaptureError, LoweringError) as error:
             model.tell(f"{model.begun.spec.task.name}: one way to put it together is left out: {error}")

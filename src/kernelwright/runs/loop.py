@@ -49,7 +49,8 @@ from kernelwright.store.base import RunRecord, Store
 from kernelwright.store.lease import LeaseLost
 
 FINAL_SHARE = 0.3
-"""Share of a budget in seconds that is kept for the final measurement; the search ends that much earlier."""
+"""Share of a budget in seconds that is kept for the final measurement; the search ends that much earlier. Of
+a model that was taken apart none is kept: the ways to put it together are few, and the final is owed."""
 TIMING_SHARE = 1 / 3
 """Share of the seconds that are left that finalists may be timed in turn for: the final needs the rest."""
 LEARNED = ("ledger_until", "archive_until", "findings")
@@ -216,7 +217,7 @@ class _Loop:
         self.tools = tools
         self.journal = journal
         started = time.monotonic() - journal.recorded_seconds()
-        reserved_s = FINAL_SHARE * (spec.budget.seconds or 0.0)
+        reserved_s = 0.0 if spec.by_blocks else FINAL_SHARE * (spec.budget.seconds or 0.0)
         self.meter = Meter(spec.budget, lambda: time.monotonic() - started, reserved_s=reserved_s)
         self.crew = tools.assemble(self.meter, StoreTape(tools.store, journal.run_id))
         self.state = LoopState(can_tune=self._can_tune())
