@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from kernelwright.report.verdict import run_verdict
 from kernelwright.settings import Settings
 from kernelwright.whole import profiling
 from kernelwright.whole.own_process import timed_in_turn
+from kernelwright.whole.step import Compose
 
 pytestmark = pytest.mark.slow
 X = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
@@ -296,6 +298,22 @@ def test_where_kernels_lose_to_torch_compile_the_model_is_delivered_compiled(
         assert kernelwright.report(module).kernel_calls == 0 and type(module).__name__ == "Net"
     verdict = run_verdict(tell(stored.event for stored in result.store.iter_events(result.run_id)))
     assert "torch.compile of the model as it is, without a kernel" in verdict.lines[0]
+
+
+def test_where_seconds_end_before_torch_compile_alone_is_judged_it_still_gets_a_final(
+    referee: Generous, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stub: the seconds end after the first way."""
+    run = Compose.run
+
+    def first_alone(step: Compose, *given: Any) -> None:
+        run(replace(step, candidates=step.candidates[:1]), *given)
+
+    monkeypatch.setattr(Compose, "run", first_alone)
+    referee.over_compile, referee.over_compile_alone, referee.speedup_alone = 0.5, 1.0, 2.5
+    result = optimised(settings)
+    assert result.composition is not None and result.composition.words == "torch.compile alone"
+    assert result.apart is not None and len(result.apart.compositions) > 1
 
 
 def test_a_module_of_one_kernel_is_delivered_compiled_where_that_is_faster(

@@ -138,6 +138,7 @@ def put_together(
         RunHeld: another process is at work on it; nothing has begun then.
     """
     spec = store.get_run(run_id).spec
+    alone = {way.candidate for way in apart.compositions if way.is_compiled_alone}
     with _referee(referee, settings, spec, JUST_THE_REFEREE) as judge:
         tools = replace(
             _tools(spec, store, settings, judge, on_event),
@@ -145,7 +146,8 @@ def put_together(
             policy=ComposeOnce(apart),
             pipelines={COMPOSE: Compose(tuple(candidates), apart)},
             accepts=partial(is_delivered, ways=apart.compositions),
-            last_resort=tuple(way.candidate for way in apart.compositions if way.is_compiled_alone),
+            last_resort=tuple(alone),
+            print_compiled=lambda: next((one for one in candidates if one.id in alone), None),
             prepare=_prepare_whole,
             has_long_term=False,
         )

@@ -221,6 +221,8 @@ class _Loop:
         self.meter = Meter(spec.budget, lambda: time.monotonic() - started, reserved_s=reserved_s)
         self.crew = tools.assemble(self.meter, StoreTape(tools.store, journal.run_id))
         self.state = LoopState(can_tune=self._can_tune())
+        self.refused: set[str] = set()
+        """What a final was not delivered after."""
 
     def _can_tune(self) -> bool:
         """Tell whether cheap timings can choose schedules; what a model wrote follows no plan."""
@@ -371,10 +373,12 @@ class _Loop:
         """
         winner, last = self._final(context)
         is_behind = finalists.is_behind_compiler(last, is_won=winner is not None)
-        if is_behind is False:
+        if is_behind is False or (self.spec.by_blocks and not is_behind):
             return winner, last
         compiled = self.tools.print_compiled()
         if compiled is None or not (is_behind or self._may_judge(compiled.id)):
+            return winner, last
+        if compiled.id in self.refused:
             return winner, last
         self._begin_final(context, compiled)
         context.hand_in(compiled)
@@ -382,7 +386,8 @@ class _Loop:
         reached = (winner is not None and last is not None and last.geomean_speedup()) or 1.0
         if not evaluation.is_faster or (evaluation.geomean_speedup() or 0.0) <= reached:
             return winner, last
-        context.emit(_compiled_alone(compiled, evaluation))
+        if not self.spec.by_blocks:  # else the ways to put it together are told, and this is one of them
+            context.emit(_compiled_alone(compiled, evaluation))
         return compiled, evaluation
 
     def _may_judge(self, candidate_id: str) -> bool:
@@ -416,6 +421,7 @@ class _Loop:
             last = context.judge(candidate, final=True)
             if self.tools.accepts(last):
                 return candidate, last
+            self.refused.add(candidate_id)
             is_settled = is_settled or finalists.rules_out_the_next(last)
         return None, last
 
