@@ -28,7 +28,8 @@ OWN_RECURRENCE = "own-recurrence"
 RECURRENCE_ROWS = 4
 """Rows of the batch up to which the library's steps are mostly overhead."""
 RECURRENCE_GAINS = {"lstm": (1.7, 1.05), "gru": (5.0, 3.0), "rnn_tanh": (5.0, 3.0), "rnn_relu": (5.0, 3.0)}
-"""Operator -> what generated code promises up to so few rows, and with more. Measured (docs/space.md)."""
+"""Operator -> what generated code promises up to so few rows, and with more; measured (docs/space.md) but for
+``rnn_relu``, which is taken to be as ``rnn_tanh``."""
 FEW_CHANNELS = 4
 """Channels a group up to which libraries have no matrix to multiply, and loops over windows are ahead."""
 WINDOWS_GAIN = 1.5

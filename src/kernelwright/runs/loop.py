@@ -222,7 +222,7 @@ class _Loop:
         self.crew = tools.assemble(self.meter, StoreTape(tools.store, journal.run_id))
         self.state = LoopState(can_tune=self._can_tune())
         self.refused: set[str] = set()
-        """What a final was not delivered after."""
+        """Candidates whose final did not let them be delivered."""
 
     def _can_tune(self) -> bool:
         """Tell whether cheap timings can choose schedules; what a model wrote follows no plan."""

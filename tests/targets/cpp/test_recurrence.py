@@ -37,7 +37,7 @@ def layer_task(
     features: int,
     units: int,
     *,
-    result: str = "torch.cat",
+    has_states: bool = False,
     **options: object,
 ) -> Task:
     """Return a task whose result holds the output and every last state."""
@@ -53,14 +53,14 @@ class Model(nn.Module):
         self.layer = {layer}({features}, {units}{", " + given if given else ""})
 
     def forward(self, x, *states):
-        out, last = self.layer(x, {"states if len(states) > 1 else states[0]" if "S" in result else "None"})
+        out, last = self.layer(x, {"states if len(states) > 1 else states[0]" if has_states else "None"})
         last = last if isinstance(last, tuple) else (last,)
         return torch.cat([out.flatten(), *(one.flatten() for one in last)])
 
 def get_inputs():
     n = {options.get("num_layers", 1)} * {2 if options.get("bidirectional") else 1}
     states = [torch.randn(n, {rows}, {units}) for _ in range({2 if "LSTM" in layer else 1})]
-    return [torch.randn{shape}{", *states" if "S" in result else ""}]
+    return [torch.randn{shape}{", *states" if has_states else ""}]
 
 def get_init_inputs():
     return []
@@ -121,7 +121,7 @@ def test_layers_are_right(
         rows,
         features,
         units,
-        result="S" if has_states else "",
+        has_states=has_states,
         num_layers=num_layers,
         bias=bias,
         bidirectional=bidirectional,
@@ -133,7 +133,7 @@ def test_layers_are_right(
 
 
 def test_a_layer_that_threads_share_is_right() -> None:
-    task = layer_task("nn.LSTM", 20, 3, 24, 200, result="S")
+    task = layer_task("nn.LSTM", 20, 3, 24, 200, has_states=True)
     lowered, plan = planned(task, WIDE)
     (region,) = layers(lowered)
     assert "#pragma omp for" in print_region(region)
@@ -142,13 +142,13 @@ def test_a_layer_that_threads_share_is_right() -> None:
 
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 def test_plain_layers_are_right(nonlinearity: str) -> None:
-    task = layer_task("nn.RNN", 9, 4, 7, 18, result="S", nonlinearity=nonlinearity)
+    task = layer_task("nn.RNN", 9, 4, 7, 18, has_states=True, nonlinearity=nonlinearity)
     assert_right(task, *planned(task, WIDE))
 
 
 @pytest.mark.parametrize("tile, block", [("1x4", "1x7"), ("3x4", "5x3"), ("5x4", "23x4")])
 def test_every_tile_and_block_gives_the_same(tile: str, block: str) -> None:
-    task = layer_task("nn.LSTM", 23, 7, 10, 20, result="S")
+    task = layer_task("nn.LSTM", 23, 7, 10, 20, has_states=True)
     moves = (("register-tile", {"register_tile": tile}), ("cache-block", {"cache_block": block}))
     schedule = assert_right(task, *planned(task, WIDE, moves))
     assert (schedule.register_tile, schedule.cache_block) == (tile, block)
@@ -174,15 +174,17 @@ def test_only_targets_with_such_kernels_are_offered_them() -> None:
         assert len(sites(lowered, EDIT)) == count
 
 
-def test_a_region_without_steps_is_no_recurrence() -> None:
+def test_other_regions_of_a_graph_are_no_recurrences() -> None:
     lowered, _ = planned(layer_task("nn.GRU", 4, 2, 6, 8), WIDE)
     regions = [step for step in lowered.program.steps if isinstance(step, Region)]
-    assert [find_recurrence(region) is not None for region in regions] == [
-        region.sequence is not None for region in regions
-    ]
+    found = [find_recurrence(region) for region in regions]
+    assert [form.sizes for form in found if form is not None] == [(4, 2, 8, 6)] and None in found
+
+
+def test_a_layer_is_taken_from_the_library_once() -> None:
+    lowered, plan = planned(layer_task("nn.GRU", 4, 2, 6, 8), WIDE)
     with pytest.raises(LoweringError, match="already in force"):
-        planned_twice = Plan(moves=(Move(skill=EDIT, region="gru"), Move(skill=EDIT, region="gru")))
-        lower_plan(lowered.captured, planned_twice, {}, LOWERING, WIDE)
+        lower_plan(lowered.captured, plan.then(plan.moves[0]), {}, LOWERING, WIDE)
 
 
 def test_no_field_of_loops_is_offered() -> None:

@@ -33,7 +33,7 @@ def fusion_decisions(captured: Captured, lowering: Lowering) -> tuple[Decision, 
     products = fusion_edits.own_products(captured) if lowering.own_products else ()
     found = [_ours(node, OWN_PRODUCT, f"the library multiplies {product_size(node)}") for node in products]
     layers = fusion_edits.own_recurrences(captured) if lowering.own_recurrences else ()
-    found += [_ours(node, OWN_RECURRENCE, "the library takes its steps") for node in layers]
+    found += [_ours(node, OWN_RECURRENCE, "the library carries the recurrent layer out") for node in layers]
     for node in captured.graph.nodes:
         found += [d for d in (_owner(lowered, node.name), _cut(lowered, node.name)) if d is not None]
     return tuple(found)
