@@ -75,20 +75,28 @@ def lower_plan(
     """Apply a plan to one captured workload.
 
     ``lowering_of`` maps skill names to lowerings; a move may also name its lowering itself. ``lowering`` is
-    the target's. ``shorter`` is a plan that this one goes on from, lowered: its rewrites are not carried out
-    again. Raises LoweringError when a move does not apply.
+    the target's. ``shorter`` is a plan that this one goes on from, lowered: what it has done already is not
+    done again. Raises LoweringError when a move does not apply.
     """
     known = known_lowerings(lowering)
-    rewritten = captured if shorter is None else shorter[1].captured
-    done = 0 if shorter is None else len(_moves(shorter[0], lowering_of, known, "rewrite"))
-    for move, name in _moves(plan, lowering_of, known, "rewrite")[done:]:
-        rewritten = rewrite(rewritten, name, _region(move))
-    cuts = [(name, _region(move)) for move, name in _moves(plan, lowering_of, known, "fusion")]
-    lowered = lower_cuts(rewritten, cuts, lowering, machine)
-    program, edits = lowered.program, lowering.edits_for(machine)
-    for move, name in _moves(plan, lowering_of, known, "schedule"):
+    before, done = shorter if shorter is not None else (Plan(), None)
+
+    def added(phase: str) -> list[tuple[Move, str]]:
+        n_done = len(_moves(before, lowering_of, known, phase))
+        return _moves(plan, lowering_of, known, phase)[n_done:]
+
+    scheduled = added("schedule")
+    if done is None or added("rewrite") or added("fusion"):
+        rewritten = captured if done is None else done.captured
+        for move, name in added("rewrite"):
+            rewritten = rewrite(rewritten, name, _region(move))
+        cuts = [(name, _region(move)) for move, name in _moves(plan, lowering_of, known, "fusion")]
+        done = lower_cuts(rewritten, cuts, lowering, machine)
+        scheduled = _moves(plan, lowering_of, known, "schedule")
+    program, edits = done.program, lowering.edits_for(machine)
+    for move, name in scheduled:
         program = edits[name].apply(program, _region(move), move.params)
-    return replace(lowered, program=program)
+    return replace(done, program=program)
 
 
 def rewrite(captured: Captured, name: str, node: str) -> Captured:

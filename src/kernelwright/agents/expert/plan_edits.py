@@ -40,9 +40,14 @@ class GenePool:
         for bare in distil(plan).moves:
             lowering = self._workshop.lowerings(problem).get(bare.skill)
             carried = self._workshop.carried(problem, kept)
-            for site in sites(carried, lowering)[:MAX_SITES] if lowering else ():
-                longer = kept.then(_at(bare, site))
-                if self._is_possible(problem, longer):
+            places = sites(carried, lowering)[:MAX_SITES] if lowering else ()
+            moves = [_at(bare, site) for site in places]
+            together = Plan(moves=(*kept.moves, *moves))
+            if self._is_possible(problem, together):
+                kept = together
+                continue
+            for move in moves:
+                if self._is_possible(problem, longer := kept.then(move)):
                     kept = longer
         return kept
 

@@ -45,15 +45,15 @@ class PlanLowering:
         name = workload or problem.main_workload
         key = (problem.task.id, str(problem.target), problem.machine, plan.id, name)
         if key not in self._carried:
-            shorter = Plan(moves=plan.moves[:-1])
-            known = self._carried.get((*key[:3], shorter.id, name)) if plan.moves else None
+            shorter = (Plan(moves=plan.moves[:n]) for n in reversed(range(len(plan.moves))))
+            known = ((one, self._carried.get((*key[:3], one.id, name))) for one in shorter)
             self._carried[key] = lower_plan(
                 problem.captured[name],
                 plan,
                 self.lowering_of,
                 target_of(problem.target).lowering,
                 problem.machine,
-                None if known is None else (shorter, known),
+                next(((one, done) for one, done in known if done is not None), None),
             )
         return self._carried[key]
 
