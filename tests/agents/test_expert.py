@@ -1,6 +1,7 @@
 """The expert team on a real graph: seeds, grounded moves, no repetition, repairs."""
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,7 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import floor
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Task, Workload
+from kernelwright.ir.plan_lowering import site_params, sites
 from kernelwright.memory.ledger import Ledger
 from kernelwright.skills.load import load_skills
 from kernelwright.tasks.capture import capture_task
@@ -146,6 +148,32 @@ def test_one_source_serves_every_workload(problem: Problem, workshop: PlanLoweri
 def test_the_same_plan_gives_the_same_candidate(problem: Problem, workshop: PlanLowering) -> None:
     again = PlanLowering(load_skills())
     assert candidate(problem, workshop, Plan()).id == candidate(problem, again, Plan()).id
+
+
+def test_a_plan_s_source_does_not_depend_on_what_was_lowered_before(problem: Problem) -> None:
+    fresh, used = PlanLowering(load_skills()), PlanLowering(load_skills())
+    seed = ExpertGenerator(fresh).seeds(Situation(problem), 3)[-1]
+    plan = seed.plan  # all the algebra
+    for phase in ("schedule", "fusion", "schedule"):  # a cut comes before schedules, whenever it is asked for
+        plan = plan.then(_move_of(fresh, problem, plan, phase))
+    for n in range(len(plan.moves)):
+        used.carried(problem, Plan(moves=plan.moves[:n]))
+    once = PlanLowering(load_skills())
+    assert candidate(problem, used, plan).source == candidate(problem, once, plan).source
+
+
+def _move_of(workshop: PlanLowering, problem: Problem, plan: Plan, phase: str) -> Move:
+    """Return the first move of a phase that has a place after a plan."""
+    carried = workshop.carried(problem, plan)
+    for skill, lowering in workshop.lowerings(problem).items():
+        if lowering.startswith(f"{phase}:") and skill != LIBRARY_MOVE.skill:
+            for site in sites(carried, lowering):
+                for params in site_params(site):
+                    move = Move(skill=skill, region=site.region, params=params)
+                    with suppress(LoweringError):
+                        workshop.carried(problem, plan.then(move))
+                        return move
+    raise AssertionError(f"no {phase} move has a place")
 
 
 def test_an_unknown_skill_cannot_be_carried_out(problem: Problem, workshop: PlanLowering) -> None:
