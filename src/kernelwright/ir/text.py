@@ -39,6 +39,10 @@ class Names:
         self._scopes[-1].add(name)
         return name
 
+    def copy(self) -> "Names":
+        """Return names of which all of these are taken."""
+        return Names(set().union(*self._scopes))
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Free the names made inside."""

@@ -5,18 +5,14 @@ run on tiles of sums in registers. Sizes are literals: a tail has its own functi
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 
-from kernelwright.ir.arguments import Argument, signature
+from kernelwright.ir.arguments import Argument
 from kernelwright.ir.program import Affine, Region
-from kernelwright.ir.text import Names, bare, wrapped
-from kernelwright.ir.writer import Writer
+from kernelwright.ir.text import bare, wrapped
 from kernelwright.targets.cpp.attention import AttentionTiling
 from kernelwright.targets.cpp.choices import Choices
-from kernelwright.targets.cpp.text import CppRenderer
-from kernelwright.targets.cpp.values import ValueWriter
+from kernelwright.targets.cpp.form_printer import FormPrinter, in_lines
 
 _OWN = (
     "row", "rows", "key", "count", "column", "feature", "depth", "first", "last", "i", "l", "v", "n", "e",
@@ -28,43 +24,32 @@ _OWN = (
 _TILE = "ROWS VECTORS IS_FIRST ROW_STEP LEFT_STEP RIGHT_STEP SUMS_STEP"
 
 
-class AttentionPrinter:
+class AttentionPrinter(FormPrinter):
     """Writes the functions of one region."""
 
     def __init__(
         self, region: Region, choices: Choices, tiling: AttentionTiling, declare: Callable[[Argument], str]
     ) -> None:
-        self.region, self.choices, self.tiling, self.form = region, choices, tiling, tiling.form
-        names = Names([region.name, *_OWN])
-        self.arguments = tuple(replace(a, name=names.new(a.name)) for a in signature(region))
-        self.parameters = [declare(a) for a in self.arguments]
-        self.pointers = {a.buffer: a.name for a in self.arguments}
-        form = self.form
-        self.axes = {a.name: names.new(a.name) for a in form.outer}
-        self.outer_parameters = [f"int {name}" for name in self.axes.values()]
+        form = tiling.form
+        super().__init__(region, choices, form.dag, declare, own=_OWN, outer=form.outer)
+        self.tiling, self.form = tiling, form
+        self.axes = {a.name: self.names.new(a.name) for a in form.outer}
         for axis, name in zip(
             (form.row, form.key, form.depth, form.feature), ("row", "key", "depth", "feature"), strict=True
         ):
-            self.axes[axis.name] = names.new(f"{name}_at")
-        self.taken = [*self.pointers.values(), region.name, *_OWN, *self.axes.values()]
+            self.axes[axis.name] = self.names.new(f"{name}_at")
         self.width = math.ceil(form.feature.size / tiling.lanes) * tiling.lanes
         """Of a row of sums: its columns, filled up to whole vectors."""
-        self.out = Writer()
 
     def text(self) -> str:
         """Return the text of the region's functions."""
-        t, name = self.tiling, self.region.name
+        t = self.tiling
         batches, rows, keys, depth = self.form.sizes
-        if self.region.comment:
-            self.out.line(f"// {self.region.comment}")
-        self.out.line(
-            f"// {batches} times {rows} rows that attend to {keys} keys; {t.block_rows} x {t.block_keys} "
-            f"scores at a time, {t.rows} x {t.columns} of them in registers."
+        self._opening(
+            f"{batches} times {rows} rows that attend to {keys} keys; {t.block_rows} x {t.block_keys} "
+            f"scores at a time, {t.rows} x {t.columns} of them in registers.",
+            t.lanes,
         )
-        self.out.line(f"typedef float {name}_vector __attribute__((vector_size({4 * t.lanes})));")
-        loose = f"vector_size({4 * t.lanes}), aligned(4), may_alias"
-        self.out.line(f"typedef float {name}_loose __attribute__(({loose}));")
-        self.out.line("")
         self._tile()
         self._tiles()
         self._pack_keys(depth)
@@ -80,14 +65,16 @@ class AttentionPrinter:
     # -- products on tiles -------------------------------------------------------------------------
 
     def _tile(self) -> None:
-        t, name = self.tiling, self.region.name
+        t, name = self.tiling, self.name
         self.out.line("// Adds `count` products to a tile of sums: ROWS rows of VECTORS vectors.")
         self._tile_template()
         own = ["const float* left", "const float* right", "int count", "float* sums"]
-        with self.out.block(wrapped(f"static inline void {name}_tile(", own, ")")):
+        rows, vectors = ("ROWS", 32), ("VECTORS", 16)
+        with self._tile_function("tile", own):
             self.out.line(f"{name}_vector c[ROWS][VECTORS];")
             place = f"*({name}_loose*)(sums + i * SUMS_STEP + v * {t.lanes})"
-            self._each_sum(f"c[i][v] = IS_FIRST ? {name}_vector{{}} : {name}_vector({place});")
+            first = f"c[i][v] = IS_FIRST ? {name}_vector{{}} : {name}_vector({place});"
+            self._each_sum(first, rows, vectors)
             with self.out.block("for (int n = 0; n < count; ++n)"):
                 self.out.line(f"{name}_vector b[VECTORS];")
                 self.out.line("#pragma GCC unroll 16")
@@ -101,23 +88,16 @@ class AttentionPrinter:
                     self.out.line("for (int v = 0; v < VECTORS; ++v) c[i][v] += a * b[v];")
                 self.out.line("left += LEFT_STEP;")
                 self.out.line("right += RIGHT_STEP;")
-            self._each_sum(f"{place} = c[i][v];")
-        self.out.line("")
+            self._each_sum(f"{place} = c[i][v];", rows, vectors)
 
     def _tile_template(self, without: str = "") -> None:
         kinds = {"IS_FIRST": "bool"} | dict.fromkeys(_TILE.split()[3:], "long")
         names = [f"{kinds.get(name, 'int')} {name}" for name in _TILE.split() if name != without]
         self.out.line(f"template <{', '.join(names)}>")
 
-    def _each_sum(self, statement: str) -> None:
-        self.out.line("#pragma GCC unroll 32")
-        self.out.line("for (int i = 0; i < ROWS; ++i)")
-        self.out.line("#pragma GCC unroll 16")
-        self.out.line(f"  for (int v = 0; v < VECTORS; ++v) {statement}")
-
     def _tiles(self) -> None:
         """Write the function that runs a tile over the rows of a block."""
-        t, name = self.tiling, self.region.name
+        t, name = self.tiling, self.name
         self._tile_template(without="ROWS")
         own = ["int rows", "const float* left", "const float* right", "int count", "float* sums"]
         rest = self.form.row.size % t.rows
@@ -214,20 +194,17 @@ class AttentionPrinter:
                 renderer.bind(self.form.total, "total")
                 renderer.bind(self.form.mean, "sum")
                 self._values(renderer).bind_all(self.form.epilogue)
-                for action in self.form.epilogue:
-                    assert action.store is not None
-                    place = f"{self.pointers[action.store.buffer]}[{renderer.index(action.store.index)}]"
-                    self.out.line(f"{place} = {bare(renderer.text(action.node))};")
+                self._store(self.form.epilogue, renderer)
 
     # -- blocks, shares, threads -------------------------------------------------------------------
 
     def _rows(self, rows: int, keys: int, depth: int) -> None:
         """Write the function for a block of rows: all keys that they see, a block at a time."""
-        t, name = self.tiling, self.region.name
+        t, name = self.tiling, self.name
         own = ["int row", "int rows", "const float* packed_keys", "const float* right_values"]
         own += ["float* memory"]
         with self._function("rows", own, inline=False):
-            self._parts(self._of_block())
+            self._memory_parts(self._of_block())
             lines = (
                 "for (int i = 0; i < rows; ++i) tops[i] = -INF, totals[i] = 0.0f;",
                 f"for (int i = 0; i < rows * {self.width}; ++i) sums[i] = 0.0f;",
@@ -255,7 +232,7 @@ class AttentionPrinter:
 
     def _weigh(self) -> None:
         """Write the calls that add weighted values to the sums, some vectors of columns at a time."""
-        t, name = self.tiling, self.region.name
+        t, name = self.tiling, self.name
         step = self.width if t.packs_values else self.form.step(self.form.values, self.form.key)
         whole, rest = divmod(self.width // t.lanes, t.vectors)
         for count, vectors, first in ((whole, t.vectors, 0), (int(rest > 0), rest, whole * t.columns)):
@@ -274,7 +251,7 @@ class AttentionPrinter:
         """Write the function for a share of the rows: keys and values are brought into order once."""
         t = self.tiling
         with self._function("share", ["int first", "float* memory"], inline=False):
-            self._parts(self._of_share())
+            self._memory_parts(self._of_share())
             self.out.line(f"const int rows = least(first + {t.share}, {rows});")
             self.out.line(f"const int last = {self._last('rows')};")
             with self.out.block(f"for (int column = 0; column < last; column += {t.columns})"):
@@ -303,60 +280,29 @@ class AttentionPrinter:
         parts = {"packed_keys": math.ceil(keys / t.columns) * t.columns * depth}
         if t.packs_values:
             parts["packed_values"] = keys * self.width
-        return {name: _lines(size) for name, size in parts.items()} | {"here": 0}
+        return in_lines(parts) | {"here": 0}
 
     def _of_block(self) -> dict[str, int]:
         t = self.tiling
         parts = {"scores": t.block_rows * t.block_keys, "sums": t.block_rows * self.width}
         parts |= dict.fromkeys(("tops", "totals"), t.block_rows)
-        return {name: _lines(size) for name, size in parts.items()}
-
-    def _parts(self, parts: dict[str, int]) -> None:
-        used = 0
-        for name, size in parts.items():
-            self.out.line(f"float* const {name} = memory{f' + {used}' if used else ''};")
-            used += size
+        return in_lines(parts)
 
     def _entry(self, rows: int) -> None:
-        t, name = self.tiling, self.region.name
+        t = self.tiling
         loops = [(self.axes[a.name], a.size, 1) for a in self.form.outer] + [("first", rows, t.share)]
         size = sum(self._of_share().values()) + sum(self._of_block().values())
-        is_parallel = t.is_shared and self.choices.threads != 1
-        with self.out.block(wrapped(f'extern "C" void {name}(', self.parameters, ")")):
-            if is_parallel:
-                threads = f" num_threads({self.choices.threads})" if self.choices.threads else ""
-                self.out.line(f"#pragma omp parallel{threads}")
-            with self.out.block(""):
-                self.out.line(f"float* const memory = scratch_floats({size});")
-                if is_parallel:
-                    uneven = self.form.reach is not None and t.share < rows
-                    grain = self.choices.grain or int(uneven)
-                    kind = f"dynamic, {grain}" if grain else "static"
-                    self.out.line(f"#pragma omp for collapse({len(loops)}) schedule({kind})")
-                for depth, (variable, end, step) in enumerate(loops):
-                    advance = f"++{variable}" if step == 1 else f"{variable} += {step}"
-                    self.out.line("  " * depth + f"for (int {variable} = 0; {variable} < {end}; {advance})")
-                self._call("share", "first, memory", "  " * len(loops))
+        uneven = self.form.reach is not None and t.share < rows
+        with self._entry_function(), self._team(t.is_shared) as is_parallel:
+            self.out.line(f"float* const memory = scratch_floats({size});")
+            indent = self._loops(loops, is_parallel=is_parallel, grain=int(uneven))
+            self._call("share", "first, memory", indent)
 
     # -- parts of the above ------------------------------------------------------------------------
 
     def _axis(self, name: str) -> str:
         """Return the variable of one of the form's axes."""
         return self.axes[getattr(self.form, name).name]
-
-    @contextmanager
-    def _function(self, suffix: str, own: Sequence[str], *, inline: bool = True) -> Iterator[None]:
-        """Write a function that is given the region's arguments and its own, and an empty line after it."""
-        kind = "static inline void" if inline else "static void"
-        parameters = [*self.parameters, *self.outer_parameters, *own]
-        with self.out.block(wrapped(f"{kind} {self.region.name}_{suffix}(", parameters, ")")):
-            yield
-        self.out.line("")
-
-    def _call(self, suffix: str, own: str, indent: str = "") -> None:
-        """Write a call that hands the region's arguments on."""
-        given = [a.name for a in self.arguments] + [self.axes[a.name] for a in self.form.outer]
-        self.out.line(wrapped(f"{indent}{self.region.name}_{suffix}(", [*given, *own.split(", ")], ");"))
 
     def _address(self, operand: int, at: tuple[str, str] | None = None) -> str:
         """Return the address of an operand's first element, at a position along one axis if given."""
@@ -369,18 +315,3 @@ class AttentionPrinter:
             step = next((c for a, c in node.index.terms if a == at[1]), 0)
             parts += [f"(long){at[0]} * {step}"] if step else []
         return " + ".join(parts)
-
-    def _renderer(self) -> CppRenderer:
-        region = self.form.dag.region
-        ranges = {a.name: (0, a.size - 1) for a in (*region.kept, *region.inner)}
-        renderer = CppRenderer(self.form.dag, self.pointers, self.axes, ranges)
-        renderer.exp_degree = self.choices.exp_degree
-        return renderer
-
-    def _values(self, renderer: CppRenderer) -> ValueWriter:
-        return ValueWriter(self.choices, self.form.dag, renderer, Names(self.taken), self.out)
-
-
-def _lines(size: int) -> int:
-    """Return a size rounded up to whole lines of the cache."""
-    return math.ceil(size / 16) * 16

@@ -1,25 +1,22 @@
 """What printers of sums over windows share: an image in the order of positions, and the end of a row of sums.
 
-Positions are padded, so sums need no guards. Vectors are GCC's vector extensions, which clang has too. Sizes
-are literals: a tail has its own function.
+Positions are padded, so sums need no guards.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Protocol
 
-from kernelwright.ir.arguments import Argument, signature
-from kernelwright.ir.dag import Action, Dag
+from kernelwright.ir.arguments import Argument
+from kernelwright.ir.dag import Dag
 from kernelwright.ir.normalise import axis_sizes, coefficient
 from kernelwright.ir.program import Axis, Region
 from kernelwright.ir.text import Names, bare
 from kernelwright.ir.window_products import COLUMN_AT, ROW_AT, WindowForm
-from kernelwright.ir.writer import Writer
 from kernelwright.targets.cpp.choices import Choices
+from kernelwright.targets.cpp.form_printer import FormPrinter
 from kernelwright.targets.cpp.text import CppRenderer
-from kernelwright.targets.cpp.values import ValueWriter
 
 _OWN = (
     "l", "k", "i", "j", "r", "t", "v", "c", "x", "d", "at", "row", "column", "filter", "window", "taps",
@@ -49,26 +46,18 @@ class ImageTiling(Protocol):
         """From one row of sums to the next."""
 
 
-class ImagePrinter:
+class ImagePrinter(FormPrinter):
     """Writes parts of the functions of one region."""
 
     def __init__(
         self, region: Region, choices: Choices, tiling: ImageTiling, declare: Callable[[Argument], str]
     ) -> None:
-        self.region, self.choices, self._layout = region, choices, tiling
-        self.form: WindowForm = tiling.form
-        self.name = region.name
-        names = Names([region.name, *_OWN])
-        self.arguments = tuple(replace(a, name=names.new(a.name)) for a in signature(region))
-        form = self.form.dag.region
+        form = tiling.form
+        super().__init__(region, choices, form.dag, declare, own=_OWN, outer=form.outer)
+        self._layout, self.form = tiling, form
         positions = [Axis(name, 0) for name in (ROW_AT, COLUMN_AT)]
-        self.axes = {a.name: names.new(a.name) for a in (*form.kept, *form.inner, *positions)}
-        self.taken = [*(a.name for a in self.arguments), region.name, *_OWN, *self.axes.values()]
-        self.pointers = {a.buffer: a.name for a in self.arguments}
-        self.parameters = [declare(a) for a in self.arguments]
-        self.of_image = [f"int {self.axes[a.name]}" for a in self.form.outer]
-        self.of_filter = [f"int {self.axes[a.name]}" for a in self.form.filters]
-        self.out = Writer()
+        axes = (*form.dag.region.kept, *form.dag.region.inner, *positions)
+        self.axes = {a.name: self.names.new(a.name) for a in axes}
 
     def _row(self) -> None:
         """Write one row of positions, phase after phase; the middle needs no guards along the row."""
@@ -77,7 +66,7 @@ class ImagePrinter:
         node = dag.groups[0].actions[0].node
         size = axis_sizes(f.image)[COLUMN_AT]
         low, high = _unguarded(dag, size)
-        renderer, names = self._renderer(dag), Names(self.taken)
+        renderer, names = self._renderer(dag), self.names.copy()
         for number in sorted(dag.needed([node])):
             of_row = dag.nodes[number].kind == "bound" and COLUMN_AT not in dag.axes[number]
             if of_row and not renderer.always_holds(number):
@@ -105,8 +94,7 @@ class ImagePrinter:
             at = "l" if move == 1 else f"l * {move} + {phase}"
             self.out.line(f"const int {self.axes[COLUMN_AT]} = {at};")
             actions = renderer.dag.groups[0].actions
-            values = ValueWriter(self.choices, renderer.dag, renderer, names, self.out)
-            values.bind_all(actions)
+            self._values(renderer, names).bind_all(actions)
             target = f"to[{first} + l]" if first else "to[l]"
             self.out.line(f"{target} = {bare(renderer.text(actions[0].node))};")
 
@@ -118,25 +106,19 @@ class ImagePrinter:
             step *= axis.size
         return " + ".join(reversed(terms))
 
-    def _renderer(self, dag: Dag) -> CppRenderer:
-        ranges = {a.name: (0, a.size - 1) for a in (*dag.region.kept, *dag.region.inner)}
-        renderer = CppRenderer(dag, self.pointers, self.axes, ranges)
-        renderer.exp_degree = self.choices.exp_degree
-        return renderer
-
     def _epilogue(self) -> None:
         """Write what becomes of a row of sums."""
         f = self.form
         assert f.columns.axis is not None
         column = self.axes[f.columns.axis.name]
-        renderer, names = self._renderer(f.dag), Names(self.taken)
+        renderer, names = self._renderer(), self.names.copy()
         blocks = self._streamed(names)
         self.out.line("#pragma omp simd")
         with self.out.block("for (int l = 0; l < COLUMNS; ++l)"), names.scope(), renderer.scope():
             self.out.line(f"const int {column} = column + l;")
             self.out.line(f"const float total = sums[i * {self._layout.columns} + l];")
             renderer.bind(f.total, "total")
-            ValueWriter(self.choices, f.dag, renderer, names, self.out).bind_all(f.epilogue)
+            self._values(renderer, names).bind_all(f.epilogue)
             for position, action in enumerate(f.epilogue):
                 block = blocks.get(position)
                 place = f"{block}[l]" if block else self._place_of(action, renderer)
@@ -157,21 +139,6 @@ class ImagePrinter:
                 found[position] = names.new(f"{self.pointers[action.store.buffer]}_block")
                 self.out.line(f"alignas(64) float {found[position]}[COLUMNS];")
         return found
-
-    def _place_of(self, action: Action, renderer: CppRenderer) -> str:
-        assert action.store is not None
-        return f"{self.pointers[action.store.buffer]}[{renderer.index(action.store.index)}]"
-
-    def _given(self, axes: Sequence[Axis]) -> str:
-        """Return the arguments that every function is handed on, with a comma at the end."""
-        return "".join(
-            f"{x}, " for x in [*(a.name for a in self.arguments), *(self.axes[a.name] for a in axes)]
-        )
-
-
-def loop_over(variable: str, size: int, step: int = 1) -> str:
-    advance = f"++{variable}" if step == 1 else f"{variable} += {step}"
-    return f"for (int {variable} = 0; {variable} < {size}; {advance})"
 
 
 def _unguarded(dag: Dag, size: int) -> tuple[int, int]:

@@ -1,25 +1,19 @@
-"""One product as C++: tiles of sums in registers, operands packed where that pays, the epilogue on the tile.
-
-Vectors are GCC's vector extensions, which clang has too. Sizes are literals: a tail has its own function.
-"""
+"""One product as C++: tiles of sums in registers, operands packed where that pays, the epilogue on tiles."""
 
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
-from kernelwright.ir.arguments import Argument, signature
+from kernelwright.ir.arguments import Argument
 from kernelwright.ir.normalise import coefficient
 from kernelwright.ir.products import ProductForm
 from kernelwright.ir.program import Affine, Axis, Region
-from kernelwright.ir.text import Names, bare, wrapped
-from kernelwright.ir.writer import Writer
+from kernelwright.ir.text import bare
 from kernelwright.targets.cpp.choices import Choices
+from kernelwright.targets.cpp.form_printer import FormPrinter, in_lines
 from kernelwright.targets.cpp.pieces import digits, extents
-from kernelwright.targets.cpp.text import CppRenderer
 from kernelwright.targets.cpp.tiling import Tiling, is_shared, plain_steps
-from kernelwright.targets.cpp.values import ValueWriter
 
 _OWN = (
     "l", "k", "i", "j", "s", "e", "at", "run", "row", "column", "first", "count", "packed", "left", "right",
@@ -29,38 +23,25 @@ _OWN = (
 """Names that the printed functions use for themselves."""
 
 
-class ProductPrinter:
+class ProductPrinter(FormPrinter):
     """Writes the functions of one region."""
 
-    def __init__(self, region: Region, choices: Choices, tiling: Tiling, declare: Callable[[Argument], str]):
-        self.region, self.choices, self.tiling = region, choices, tiling
-        self.form: ProductForm = tiling.form
-        self.outer_points, self.m, self.n, self.k = self.form.sizes
-        names = Names([region.name, *_OWN])
-        self.arguments = tuple(replace(a, name=names.new(a.name)) for a in signature(region))
-        taken = [a.name for a in self.arguments] + [region.name, *_OWN]
-        self.axes = {
-            a.name: names.new(a.name)
-            for a in (*self.form.outer, *self.form.rows, *self.form.columns, *self.form.inner)
-        }
-        self.taken = [*taken, *self.axes.values()]
-        self.pointers = {a.buffer: a.name for a in self.arguments}
-        self.parameters = [declare(a) for a in self.arguments]
-        self.outer_parameters = [f"int {self.axes[a.name]}" for a in self.form.outer]
-        self.out = Writer()
+    def __init__(
+        self, region: Region, choices: Choices, tiling: Tiling, declare: Callable[[Argument], str]
+    ) -> None:
+        form: ProductForm = tiling.form
+        super().__init__(region, choices, form.dag, declare, own=_OWN, outer=form.outer)
+        self.tiling, self.form = tiling, form
+        self.outer_points, self.m, self.n, self.k = form.sizes
+        axes = (*form.outer, *form.rows, *form.columns, *form.inner)
+        self.axes = {a.name: self.names.new(a.name) for a in axes}
 
     def text(self) -> str:
         """Return the text of the region's functions."""
-        t, name = self.tiling, self.region.name
-        if self.region.comment:
-            self.out.line(f"// {self.region.comment}")
+        t = self.tiling
         batches = f"{self.outer_points} times " if self.outer_points > 1 else ""
         tile = f"{t.rows} x {t.columns} of them in registers"
-        self.out.line(f"// {batches}{self.m} x {self.n} sums of {self.k} products, {tile}.")
-        self.out.line(f"typedef float {name}_vector __attribute__((vector_size({4 * t.lanes})));")
-        loose = f"vector_size({4 * t.lanes}), aligned(4), may_alias"
-        self.out.line(f"typedef float {name}_loose __attribute__(({loose}));")
-        self.out.line("")
+        self._opening(f"{batches}{self.m} x {self.n} sums of {self.k} products, {tile}.", t.lanes)
         if t.is_dot:
             self._dot_tile()
         else:
@@ -89,22 +70,16 @@ class ProductPrinter:
     # -- the tile ----------------------------------------------------------------------------------
 
     def _tile(self) -> None:
-        t, name = self.tiling, self.region.name
+        t, name = self.tiling, self.name
         row_step, left_step = self._left_steps()
         self.out.line(f"// Adds `count` products to a tile of sums: ROWS rows of {t.vectors} vectors.")
         self.out.line("template <int ROWS, bool IS_FIRST>")
-        head = f"static inline void {name}_tile("
-        parameters = [
-            "const float* left",
-            "const float* right",
-            "long right_step",
-            "int count",
-            "float* sums",
-        ]
-        with self.out.block(wrapped(head, parameters, ")")):
+        own = ["const float* left", "const float* right", "long right_step", "int count", "float* sums"]
+        rows, vectors = ("ROWS", t.rows), (str(t.vectors), t.vectors)
+        with self._tile_function("tile", own):
             self.out.line(f"{name}_vector c[ROWS][{t.vectors}];")
             load = f"*(const {name}_vector*)(sums + i * {t.columns} + v * {t.lanes})"
-            self._each_sum(f"c[i][v] = IS_FIRST ? {name}_vector{{}} : {load};")
+            self._each_sum(f"c[i][v] = IS_FIRST ? {name}_vector{{}} : {load};", rows, vectors)
             with self.out.block("for (int k = 0; k < count; ++k)"):
                 self.out.line(f"{name}_vector b[{t.vectors}];")
                 self.out.line(f"#pragma GCC unroll {t.vectors}")
@@ -119,24 +94,20 @@ class ProductPrinter:
                     self.out.line(f"for (int v = 0; v < {t.vectors}; ++v) c[i][v] += a * b[v];")
                 self.out.line(f"left += {left_step};")
                 self.out.line("right += right_step;")
-            self._each_sum(f"*({name}_vector*)(sums + i * {t.columns} + v * {t.lanes}) = c[i][v];")
-        self.out.line("")
+            store = f"*({name}_vector*)(sums + i * {t.columns} + v * {t.lanes}) = c[i][v];"
+            self._each_sum(store, rows, vectors)
 
     def _dot_tile(self) -> None:
         """Vectors of partial sums along the inner axis, added up at the end."""
-        t, name = self.tiling, self.region.name
+        t, name = self.tiling, self.name
         row_step, column_step = self._left_steps()[0], self._right_steps()[0]
         whole = self.k // t.lanes * t.lanes
         self.out.line("// A tile of sums, each the sum of a vector of partial sums.")
         self.out.line("template <int ROWS, int COLUMNS>")
-        head = f"static inline void {name}_tile("
-        parameters = ["const float* left", "const float* right", "float* sums"]
-        with self.out.block(wrapped(head, parameters, ")")):
+        rows, columns = ("ROWS", t.rows), ("COLUMNS", t.vectors)
+        with self._tile_function("tile", ["const float* left", "const float* right", "float* sums"]):
             self.out.line(f"{name}_vector c[ROWS][COLUMNS];")
-            self.out.line(f"#pragma GCC unroll {t.rows}")
-            self.out.line("for (int i = 0; i < ROWS; ++i)")
-            self.out.line(f"#pragma GCC unroll {t.vectors}")
-            self.out.line(f"  for (int v = 0; v < COLUMNS; ++v) c[i][v] = {name}_vector{{}};")
+            self._each_sum(f"c[i][v] = {name}_vector{{}};", rows, columns)
             with self.out.block(f"for (int k = 0; k < {whole}; k += {t.lanes})"):
                 self.out.line(f"{name}_vector b[COLUMNS];")
                 self.out.line(f"#pragma GCC unroll {t.vectors}")
@@ -152,11 +123,8 @@ class ProductPrinter:
                     self.out.line(f"#pragma GCC unroll {t.vectors}")
                     self.out.line("for (int v = 0; v < COLUMNS; ++v) c[i][v] += a * b[v];")
             self.out.line(f"alignas(64) float lanes[ROWS * COLUMNS * {t.lanes}];")
-            self.out.line(f"#pragma GCC unroll {t.rows}")
-            self.out.line("for (int i = 0; i < ROWS; ++i)")
-            self.out.line(f"#pragma GCC unroll {t.vectors}")
             store = f"*({name}_vector*)(lanes + (i * COLUMNS + v) * {t.lanes}) = c[i][v];"
-            self.out.line(f"  for (int v = 0; v < COLUMNS; ++v) {store}")
+            self._each_sum(store, rows, columns)
             with (
                 self.out.block("for (int i = 0; i < ROWS; ++i)"),
                 self.out.block("for (int v = 0; v < COLUMNS; ++v)"),
@@ -169,13 +137,6 @@ class ProductPrinter:
                     product = f"left[{_times('i', row_step)} + k] * right[{_times('v', column_step)} + k]"
                     self.out.line(f"for (int k = {whole}; k < {self.k}; ++k) total += {product};")
                 self.out.line(f"sums[i * {t.columns} + v] = total;")
-        self.out.line("")
-
-    def _each_sum(self, statement: str) -> None:
-        self.out.line(f"#pragma GCC unroll {self.tiling.rows}")
-        self.out.line("for (int i = 0; i < ROWS; ++i)")
-        self.out.line(f"#pragma GCC unroll {self.tiling.vectors}")
-        self.out.line(f"  for (int v = 0; v < {self.tiling.vectors}; ++v) {statement}")
 
     def _left_steps(self) -> tuple[int, int]:
         """Return how far apart a tile's rows, and the elements of a row, lie in what it reads."""
@@ -191,10 +152,8 @@ class ProductPrinter:
     def _pack(self, side: str, operand: int, across: Sequence[Axis], width: int, lanes: str) -> None:
         """Write the function that brings rows or columns side by side, product after product."""
         self.out.line(f"template <int {lanes}>")
-        head = f"static inline void {self.region.name}_pack_{side}("
         start = "row" if side == "left" else "column"
-        own = [f"int {start}", "int first", "int count", "float* packed"]
-        with self.out.block(wrapped(head, [*self.parameters, *self.outer_parameters, *own], ")")):
+        with self._function(f"pack_{side}", [f"int {start}", "int first", "int count", "float* packed"]):
             if self._is_along(operand, across):
                 with self.out.block(f"for (int l = 0; l < {lanes}; ++l)"):
                     self._position(across, f"{start} + l")
@@ -209,7 +168,6 @@ class ProductPrinter:
                     with self._segments(across, start, lanes, "l"):
                         self._element(operand, "packed[l]")
                     self.out.line(f"for (int l = {lanes}; l < {width}; ++l) packed[l] = 0.0f;")
-        self.out.line("")
 
     def _is_along(self, operand: int, across: Sequence[Axis]) -> bool:
         """Tell whether the operand's memory runs along the products rather than across them."""
@@ -220,12 +178,6 @@ class ProductPrinter:
 
     def _element(self, operand: int, target: str) -> None:
         self.out.line(f"{target} = {bare(self._renderer().text(operand))};")
-
-    def _renderer(self) -> CppRenderer:
-        ranges = {a.name: (0, a.size - 1) for a in (*self.form.dag.region.kept, *self.form.dag.region.inner)}
-        renderer = CppRenderer(self.form.dag, self.pointers, self.axes, ranges)
-        renderer.exp_degree = self.choices.exp_degree
-        return renderer
 
     # -- positions along axes taken as one ---------------------------------------------------------
 
@@ -263,10 +215,8 @@ class ProductPrinter:
     def _finish(self) -> None:
         """Write the function that stores a tile, with the epilogue."""
         self.out.line("template <int ROWS, int COLUMNS>")
-        head = f"static inline void {self.region.name}_finish("
-        own = ["int row", "int column", "const float* sums"]
         with (
-            self.out.block(wrapped(head, [*self.parameters, *self.outer_parameters, *own], ")")),
+            self._function("finish", ["int row", "int column", "const float* sums"]),
             self.out.block("for (int i = 0; i < ROWS; ++i)"),
         ):
             self._position(self.form.rows, "row + i")
@@ -274,47 +224,34 @@ class ProductPrinter:
                 self.out.line(f"const float total = sums[i * {self.tiling.columns} + l];")
                 renderer = self._renderer()
                 renderer.bind(self.form.total, "total")
-                names = Names(self.taken)
-                values = ValueWriter(self.choices, self.form.dag, renderer, names, self.out)
-                values.bind_all(self.form.epilogue)
-                for action in self.form.epilogue:
-                    assert action.store is not None
-                    place = f"{self.pointers[action.store.buffer]}[{renderer.index(action.store.index)}]"
-                    self.out.line(f"{place} = {bare(renderer.text(action.node))};")
-        self.out.line("")
+                self._values(renderer).bind_all(self.form.epilogue)
+                self._store(self.form.epilogue, renderer)
 
     # -- blocks and threads ------------------------------------------------------------------------
 
     def _block(self) -> None:
-        t = self.tiling
-        head = f"static void {self.region.name}_block("
-        own = ["int row_begin", "int column_begin", "float* memory"]
-        with self.out.block(wrapped(head, [*self.parameters, *self.outer_parameters, *own], ")")):
+        t, own = self.tiling, ["int row_begin", "int column_begin", "float* memory"]
+        with self._function("block", own, inline=False):
             self.out.line(f"const int rows_end = least(row_begin + {t.block_rows}, {self.m});")
             self.out.line(f"const int columns_end = least(column_begin + {t.block_columns}, {self.n});")
-            self._memory_parts()
-            if not self._passes:
+            self._memory_parts(self._parts())
+            if self._passes:
+                self._each_pass()
+            else:
                 self._pass(f"{self.k}", is_first=True, is_last=True)
-                return
-            whole, rest = divmod(self.k, t.inner)
-            last = (whole - 1) * t.inner if rest == 0 else whole * t.inner
-            with self.out.block(""):
-                self.out.line("const int first = 0;")
-                self._pass(f"{t.inner}", is_first=True, is_last=False)
-            if last > t.inner:
-                with self.out.block(f"for (int first = {t.inner}; first < {last}; first += {t.inner})"):
-                    self._pass(f"{t.inner}", is_first=False, is_last=False)
-            with self.out.block(""):
-                self.out.line(f"const int first = {last};")
-                self._pass(f"{self.k - last}", is_first=False, is_last=True)
-        self.out.line("")
 
-    def _memory_parts(self) -> None:
-        """Declare where packed operands and sums are."""
-        used = 0
-        for name, size in self._parts().items():
-            self.out.line(f"float* const {name} = memory{f' + {used}' if used else ''};")
-            used += size
+    def _each_pass(self) -> None:
+        inner = self.tiling.inner
+        last = (math.ceil(self.k / inner) - 1) * inner
+        with self.out.block(""):
+            self.out.line("const int first = 0;")
+            self._pass(f"{inner}", is_first=True, is_last=False)
+        if last > inner:
+            with self.out.block(f"for (int first = {inner}; first < {last}; first += {inner})"):
+                self._pass(f"{inner}", is_first=False, is_last=False)
+        with self.out.block(""):
+            self.out.line(f"const int first = {last};")
+            self._pass(f"{self.k - last}", is_first=False, is_last=True)
 
     def _parts(self) -> dict[str, int]:
         """Return name -> floats of a thread's own memory, each a whole number of cache lines."""
@@ -325,11 +262,11 @@ class ProductPrinter:
             parts["packed_left"] = t.block_rows * t.inner
         if self._packs_some_right:
             parts["packed_right"] = t.columns * t.inner
-        return {name: math.ceil(size / 16) * 16 for name, size in parts.items()}
+        return in_lines(parts)
 
     def _pass(self, count: str, *, is_first: bool, is_last: bool) -> None:
         """Write one pass over a block: ``count`` products added to each of its sums."""
-        t, name = self.tiling, self.region.name
+        t, name = self.tiling, self.name
         first = "first" if self._passes else "0"
         given = self._given()
         rows, columns = ("row", self.m, t.rows), ("column", self.n, t.columns)
@@ -364,7 +301,7 @@ class ProductPrinter:
 
     def _right_panel(self, first: str, count: str) -> None:
         """Declare where the columns' operand of one tile is, packing it where needed."""
-        t, name = self.tiling, self.region.name
+        t, name = self.tiling, self.name
         pack = f"{name}_pack_right<{{}}>({self._given()}column, {first}, {count}, packed_right);"
         if t.packs_right:
             self._whole_or_rest(pack, ("column", self.n, t.columns))
@@ -406,38 +343,14 @@ class ProductPrinter:
                 f"{'' if case == cases[0] else 'else '}{test}{call.format(*(size for size, _ in case))}"
             )
 
-    def _given(self) -> str:
-        """Return the arguments that every function is handed on, with a comma at the end."""
-        return "".join(
-            f"{x}, "
-            for x in [*(a.name for a in self.arguments), *(self.axes[a.name] for a in self.form.outer)]
-        )
-
     def _entry(self) -> None:
-        t, name = self.tiling, self.region.name
+        t = self.tiling
         loops = [(self.axes[a.name], a.size, 1) for a in self.form.outer]
         loops += [("row", self.m, t.block_rows), ("column", self.n, t.block_columns)]
-        size = sum(self._parts().values())
-        with self.out.block(wrapped(f'extern "C" void {name}(', self.parameters, ")")):
-            if is_shared(self.form) and self.choices.threads != 1:
-                threads = f" num_threads({self.choices.threads})" if self.choices.threads else ""
-                kind = f"dynamic, {self.choices.grain}" if self.choices.grain else "static"
-                self.out.line(f"#pragma omp parallel{threads}")
-                self._shares(loops, size, f"#pragma omp for collapse({len(loops)}) schedule({kind})")
-            else:
-                self._shares(loops, size, "")
-
-    def _shares(self, loops: Sequence[tuple[str, int, int]], size: int, pragma: str) -> None:
-        with self.out.block(""):
-            self.out.line(f"float* const memory = scratch_floats({size});")
-            if pragma:
-                self.out.line(pragma)
-            for depth, (variable, end, step) in enumerate(loops):
-                advance = f"++{variable}" if step == 1 else f"{variable} += {step}"
-                self.out.line("  " * depth + f"for (int {variable} = 0; {variable} < {end}; {advance})")
-            self.out.line(
-                "  " * len(loops) + f"{self.region.name}_block({self._given()}row, column, memory);"
-            )
+        with self._entry_function(), self._team(is_shared(self.form)) as is_parallel:
+            self.out.line(f"float* const memory = scratch_floats({sum(self._parts().values())});")
+            indent = self._loops(loops, is_parallel=is_parallel)
+            self.out.line(f"{indent}{self.name}_block({self._given()}row, column, memory);")
 
 
 def _times(name: str, factor: int) -> str:

@@ -5,20 +5,16 @@ other: sums over the state in registers, the cell on whole vectors of units, and
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from string import Template
 
-from kernelwright.ir.arguments import Argument, signature
+from kernelwright.ir.arguments import Argument
 from kernelwright.ir.program import Affine, Axis, Region
 from kernelwright.ir.recurrence import StateBefore, WeightedSum
-from kernelwright.ir.text import Names, bare, wrapped
-from kernelwright.ir.writer import Writer
+from kernelwright.ir.text import bare
 from kernelwright.targets.cpp.choices import Choices
+from kernelwright.targets.cpp.form_printer import FormPrinter
 from kernelwright.targets.cpp.recurrence import IN_FLIGHT, RecurrenceTiling
-from kernelwright.targets.cpp.text import CppRenderer
-from kernelwright.targets.cpp.values import ValueWriter
 
 _SUMS = """// Sums `count` products for ROWS rows and the gates of a panel of units, in PARTS parts.
 template <int ROWS, int PARTS>
@@ -55,22 +51,19 @@ _OWN = (
 """Names that the printed functions use for themselves."""
 
 
-class RecurrencePrinter:
+class RecurrencePrinter(FormPrinter):
     """Writes the functions of one region."""
 
     def __init__(
         self, region: Region, choices: Choices, tiling: RecurrenceTiling, declare: Callable[[Argument], str]
     ) -> None:
-        self.region, self.choices, self.tiling, self.form = region, choices, tiling, tiling.form
-        names = Names([region.name, *_OWN])
-        self.arguments = tuple(replace(a, name=names.new(a.name)) for a in signature(region))
-        self.parameters = [declare(a) for a in self.arguments]
+        form = tiling.form
+        super().__init__(region, choices, form.dag, declare, own=_OWN)
+        self.tiling, self.form = tiling, form
+        # inside, states are read through pointers of their own
         self.inner_parameters = [text.replace("__restrict ", "") for text in self.parameters]
-        """Of the functions inside: they read states through pointers of their own."""
-        self.pointers = {a.buffer: a.name for a in self.arguments}
-        form = self.form
         self.axes = {
-            axis.name: names.new(name)
+            axis.name: self.names.new(name)
             for axis, name in (
                 (form.step, "at_step"),
                 (form.row, "at_row"),
@@ -79,24 +72,17 @@ class RecurrencePrinter:
                 (form.carried, "at_carried"),
             )
         }
-        self.befores = [names.new(f"before_{n}") for n in range(len(form.states))]
-        self.taken = [*self.pointers.values(), region.name, *_OWN, *self.axes.values(), *self.befores]
-        self.out = Writer()
+        self.befores = [self.names.new(f"before_{n}") for n in range(len(form.states))]
 
     def text(self) -> str:
         """Return the text of the region's functions."""
-        t, name = self.tiling, self.region.name
+        t = self.tiling
         steps, rows, units, features = self.form.sizes
-        if self.region.comment:
-            self.out.line(f"// {self.region.comment}")
-        self.out.line(
-            f"// {steps} steps of {rows} rows: {t.gates} gates of {units} units, {features} elements of "
-            f"input; {t.lanes} units at a time."
+        self._opening(
+            f"{steps} steps of {rows} rows: {t.gates} gates of {units} units, {features} elements of "
+            f"input; {t.lanes} units at a time.",
+            t.lanes,
         )
-        self.out.line(f"typedef float {name}_vector __attribute__((vector_size({4 * t.lanes})));")
-        loose = f"vector_size({4 * t.lanes}), aligned(4), may_alias"
-        self.out.line(f"typedef float {name}_loose __attribute__(({loose}));")
-        self.out.line("")
         self._sums()
         self._pack()
         self._input()
@@ -109,8 +95,8 @@ class RecurrencePrinter:
 
     def _sums(self) -> None:
         t = self.tiling
-        told = {"name_sums": f"{self.region.name}_sums", "name_vector": f"{self.region.name}_vector"}
-        told |= {"name_loose": f"{self.region.name}_loose", "gates": str(t.gates), "lanes": str(t.lanes)}
+        told = {"name_sums": f"{self.name}_sums", "name_vector": f"{self.name}_vector"}
+        told |= {"name_loose": f"{self.name}_loose", "gates": str(t.gates), "lanes": str(t.lanes)}
         for line in Template(_SUMS).substitute(told).splitlines():
             self.out.line(line)
         self.out.line("")
@@ -119,9 +105,7 @@ class RecurrencePrinter:
         """Write the calls that sum for ``count`` rows: a tile of them, or one of the rests."""
         for size in (tile, *sorted(rests - {0})):
             condition = f"if (count == {size}) " if rests - {0} else ""
-            self.out.line(
-                f"{condition}{self.region.name}_sums<{size}, {self._parts(size, along.size)}>({given});"
-            )
+            self.out.line(f"{condition}{self.name}_sums<{size}, {self._parts(size, along.size)}>({given});")
 
     def _parts(self, rows: int, count: int) -> int:
         """Return how many partial sums keep the adders busy; they divide what is summed."""
@@ -205,10 +189,7 @@ class RecurrencePrinter:
                     step_of = self._stride(state, form.unit)
                     renderer.bind(state.value, f"{before}[l{'' if step_of == '1' else f' * {step_of}'}]")
                 self._values(renderer).bind_all(form.cell)
-                for action in form.cell:
-                    assert action.store is not None
-                    place = f"{self.pointers[action.store.buffer]}[{renderer.index(action.store.index)}]"
-                    self.out.line(f"{place} = {bare(renderer.text(action.node))};")
+                self._store(form.cell, renderer)
 
     def _step(self) -> None:
         """Write the function that takes one step with a panel of units."""
@@ -249,21 +230,17 @@ class RecurrencePrinter:
                     self._call(f"cell<{t.lanes}>", given, "  " if rest else "")
 
     def _entry(self) -> None:
-        t, form, name = self.tiling, self.form, self.region.name
+        t, form = self.tiling, self.form
         steps, rows, units, _ = form.sizes
         each = t.gates * t.lanes
         parts = (form.feature.size * each, form.carried.size * each, t.block * rows * each)
         panel = sum(parts)
-        is_parallel = t.is_shared and self.choices.threads != 1
         panels = f"for (int panel = 0; panel < {t.blocks}; ++panel)"
         meet, go_on = "#pragma omp for schedule(static)", "#pragma omp for schedule(static) nowait"
         here = f"packed + panel * {panel}L"
-        with self.out.block(wrapped(f'extern "C" void {name}(', self.parameters, ")")):
+        with self._entry_function():
             self.out.line(f"float* const packed = scratch_floats({t.blocks * panel}L);")
-            if is_parallel:
-                threads = f" num_threads({self.choices.threads})" if self.choices.threads else ""
-                self.out.line(f"#pragma omp parallel{threads}")
-            with self.out.block(""):
+            with self._team(t.is_shared) as is_parallel:
                 self._shared(is_parallel, go_on)
                 self.out.line(panels)
                 count = f"least({t.lanes}, {units} - panel * {t.lanes})"
@@ -286,21 +263,6 @@ class RecurrencePrinter:
 
     # -- parts of the above ----------------------------------------------------------------------------
 
-    @contextmanager
-    def _function(self, suffix: str, own: Sequence[str], *, inline: bool = True) -> Iterator[None]:
-        """Write a function that is given the region's arguments and its own, and an empty line after it."""
-        kind = "static inline void" if inline else "static void"
-        with self.out.block(
-            wrapped(f"{kind} {self.region.name}_{suffix}(", [*self.inner_parameters, *own], ")")
-        ):
-            yield
-        self.out.line("")
-
-    def _call(self, suffix: str, own: str, indent: str = "") -> None:
-        """Write a call that hands the region's arguments on."""
-        given = [a.name for a in self.arguments]
-        self.out.line(wrapped(f"{indent}{self.region.name}_{suffix}(", [*given, *own.split(", ")], ");"))
-
     def _address(self, operand: int, along: Axis) -> str:
         """Return the address of an operand's first element along an axis."""
         node = self.form.dag.nodes[operand]
@@ -317,13 +279,3 @@ class RecurrencePrinter:
         """Return how far apart a state's elements lie along an axis."""
         first, own = (self.form.stride(node, axis) for node in (state.first, state.own))
         return str(own) if first == own else f"({self.axes[self.form.step.name]} == 0 ? {first} : {own})"
-
-    def _renderer(self) -> CppRenderer:
-        region = self.form.dag.region
-        ranges = {a.name: (0, a.size - 1) for a in (*region.kept, *region.inner)}
-        renderer = CppRenderer(self.form.dag, self.pointers, self.axes, ranges)
-        renderer.exp_degree = self.choices.exp_degree
-        return renderer
-
-    def _values(self, renderer: CppRenderer) -> ValueWriter:
-        return ValueWriter(self.choices, self.form.dag, renderer, Names(self.taken), self.out)

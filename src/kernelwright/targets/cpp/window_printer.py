@@ -4,7 +4,6 @@ A row of the part is loaded once for all rows of a tile that need it.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -13,7 +12,8 @@ from kernelwright.ir.program import Region
 from kernelwright.ir.text import bare, wrapped
 from kernelwright.ir.window_products import ROW_AT, Slide
 from kernelwright.targets.cpp.choices import Choices
-from kernelwright.targets.cpp.image_printer import ImagePrinter, loop_over
+from kernelwright.targets.cpp.form_printer import in_lines, loop_over
+from kernelwright.targets.cpp.image_printer import ImagePrinter
 from kernelwright.targets.cpp.pieces import digits, extents
 from kernelwright.targets.cpp.windows import WindowTiling
 
@@ -33,15 +33,11 @@ class WindowPrinter(ImagePrinter):
     def text(self) -> str:
         """Return the text of the region's functions."""
         f, t = self.form, self.tiling
-        if self.region.comment:
-            self.out.line(f"// {self.region.comment}")
         sums = f"{f.images * f.n_filters} times {f.rows.size} x {f.columns.size} sums"
         window = f"{f.planes} x {f.rows.n_taps} x {f.columns.n_taps}"
-        self.out.line(f"// {sums} over windows of {window}, {t.rows} x {t.columns} of them in registers.")
-        self.out.line(f"typedef float {self.name}_vector __attribute__((vector_size({4 * t.lanes})));")
-        loose = f"vector_size({4 * t.lanes}), aligned(4), may_alias"
-        self.out.line(f"typedef float {self.name}_loose __attribute__(({loose}));")
-        self.out.line("")
+        self._opening(
+            f"{sums} over windows of {window}, {t.rows} x {t.columns} of them in registers.", t.lanes
+        )
         self._tile()
         self._positions()
         self._taps()
@@ -56,10 +52,10 @@ class WindowPrinter(ImagePrinter):
         f, t = self.form, self.tiling
         self.out.line("// A tile of sums: ROWS rows of vectors, of which each tap adds a product to each.")
         self.out.line("template <int ROWS, int VECTORS>")
-        parameters = ["const float* window", "const float* taps", "float* sums"]
-        with self.out.block(wrapped(f"static inline void {self.name}_tile(", parameters, ")")):
+        rows, vectors = ("ROWS", t.rows), ("VECTORS", t.vectors)
+        with self._tile_function("tile", ["const float* window", "const float* taps", "float* sums"]):
             self.out.line(f"{self.name}_vector c[ROWS][VECTORS];")
-            self._each_sum(f"c[i][v] = {self.name}_vector{{}};")
+            self._each_sum(f"c[i][v] = {self.name}_vector{{}};", rows, vectors)
             with ExitStack() as loops:
                 if f.planes > 1:
                     move = f"window += {t.plane_floats}L"
@@ -72,8 +68,8 @@ class WindowPrinter(ImagePrinter):
                     self._rows_of_window()
                 else:
                     self._rows_of_filter()
-            self._each_sum(f"*({self.name}_vector*)(sums + i * {t.columns} + v * {t.lanes}) = c[i][v];")
-        self.out.line("")
+            store = f"*({self.name}_vector*)(sums + i * {t.columns} + v * {t.lanes}) = c[i][v];"
+            self._each_sum(store, rows, vectors)
 
     def _rows_of_window(self) -> None:
         """Each row of the window is loaded once, for all sums that it has a part in."""
@@ -111,24 +107,16 @@ class WindowPrinter(ImagePrinter):
         self.out.line(f"#pragma GCC unroll {self.tiling.vectors}")
         self.out.line(f"for (int v = 0; v < VECTORS; ++v) c[{row}][v] += taps[r] * x[v];")
 
-    def _each_sum(self, statement: str) -> None:
-        self.out.line(f"#pragma GCC unroll {self.tiling.rows}")
-        self.out.line("for (int i = 0; i < ROWS; ++i)")
-        self.out.line(f"#pragma GCC unroll {self.tiling.vectors}")
-        self.out.line(f"  for (int v = 0; v < VECTORS; ++v) {statement}")
-
     # -- the order of positions --------------------------------------------------------------------
 
     def _positions(self) -> None:
         """Write the function that brings rows of an image into the order in which tiles read."""
         f, t = self.form, self.tiling
-        own = ["int row", "int count", "float* window"]
-        head = f"static inline void {self.name}_positions("
         self.out.line(
             "// Rows of the image from one that a result looks at first, with zeros where nothing is."
         )
         with (
-            self.out.block(wrapped(head, [*self.parameters, *self.of_image, *own], ")")),
+            self._function("positions", ["int row", "int count", "float* window"]),
             ExitStack() as loops,
         ):
             for axis in f.inner:
@@ -139,7 +127,6 @@ class WindowPrinter(ImagePrinter):
             place = f"({plane}) * {t.plane_floats}L + j * {t.row_floats}" if plane else f"j * {t.row_floats}"
             self.out.line(f"float* const to = window + {place};")
             self._row()
-        self.out.line("")
 
     # -- the filter --------------------------------------------------------------------------------
 
@@ -148,14 +135,12 @@ class WindowPrinter(ImagePrinter):
         f = self.form
         taps = [slide.taps for slide in (f.columns, f.rows) if slide.taps is not None]
         order = (*f.inner, *taps)
-        head = f"static inline void {self.name}_taps("
-        parameters = [*self.parameters, *self.of_image, *self.of_filter, "float* taps"]
-        with self.out.block(wrapped(head, parameters, ")")), ExitStack() as loops:
+        axes = (*f.outer, *f.filters)
+        with self._function("taps", ["float* taps"], axes=axes), ExitStack() as loops:
             for axis in order:
                 loops.enter_context(self.out.block(loop_over(self.axes[axis.name], axis.size)))
-            value = bare(self._renderer(f.dag).text(f.weight))
+            value = bare(self._renderer().text(f.weight))
             self.out.line(f"taps[{self._flat(order)}] = {value};")
-        self.out.line("")
 
     # -- what becomes of the sums ------------------------------------------------------------------
 
@@ -164,8 +149,7 @@ class WindowPrinter(ImagePrinter):
         f, t = self.form, self.tiling
         self.out.line("template <int ROWS, int COLUMNS>")
         own = ["int row", "int column", "const float* at", "const float* taps"]
-        parameters = [*self.parameters, *self.of_image, *self.of_filter, *own]
-        with self.out.block(wrapped(f"static inline void {self.name}_results(", parameters, ")")):
+        with self._function("results", own, axes=(*f.outer, *f.filters)):
             self.out.line(f"alignas(64) float sums[ROWS * {t.columns}];")
             vectors = f"(COLUMNS + {t.lanes - 1}) / {t.lanes}"
             self.out.line(f"{self.name}_tile<ROWS, {vectors}>(at, taps, sums);")
@@ -173,7 +157,6 @@ class WindowPrinter(ImagePrinter):
                 if f.rows.axis is not None:
                     self.out.line(f"const int {self.axes[f.rows.axis.name]} = row + i;")
                 self._epilogue()
-        self.out.line("")
 
     # -- blocks and threads ------------------------------------------------------------------------
 
@@ -184,26 +167,21 @@ class WindowPrinter(ImagePrinter):
             "window": f.planes * t.plane_floats,
             "taps": f.planes * f.columns.n_taps * f.rows.n_taps,
         }
-        return {name: math.ceil(size / 16) * 16 for name, size in parts.items()}
+        return in_lines(parts)
 
     def _block(self) -> None:
         """Write the function for a block of rows and filters of one image."""
         f, t = self.form, self.tiling
         own = ["int row_begin", "int filter_begin", "float* memory"]
-        head = f"static void {self.name}_block("
-        with self.out.block(wrapped(head, [*self.parameters, *self.of_image, *own], ")")):
+        with self._function("block", own, inline=False):
             self.out.line(f"const int row_end = least(row_begin + {t.block_rows}, {f.rows.size});")
-            used = 0
-            for name, size in self._parts().items():
-                self.out.line(f"float* const {name} = memory{f' + {used}' if used else ''};")
-                used += size
+            self._memory_parts(self._parts())
             span = f"(row_end - row_begin - 1) * {f.rows.move} + {f.rows.positions(1)}"
-            given = self._given(f.outer)
+            given = self._given()
             self.out.line(wrapped(f"{self.name}_positions(", [f"{given}row_begin", span, "window"], ");"))
             with self._each_filter():
                 self.out.line(f"{self.name}_taps({self._given((*f.outer, *f.filters))}taps);")
                 self._tiles()
-        self.out.line("")
 
     @contextmanager
     def _each_filter(self) -> Iterator[None]:
@@ -238,24 +216,12 @@ class WindowPrinter(ImagePrinter):
 
     def _entry(self) -> None:
         f, t = self.form, self.tiling
-        loops = [loop_over(self.axes[a.name], a.size) for a in f.outer]
-        loops.append(loop_over("row", f.rows.size, t.block_rows))
-        loops.append(loop_over("filter", f.n_filters, t.block_filters))
-        with self.out.block(wrapped(f'extern "C" void {self.name}(', self.parameters, ")")):
-            pragma = ""
-            if t.is_shared and self.choices.threads != 1:
-                threads = f" num_threads({self.choices.threads})" if self.choices.threads else ""
-                kind = f"dynamic, {self.choices.grain}" if self.choices.grain else "static"
-                self.out.line(f"#pragma omp parallel{threads}")
-                pragma = f"#pragma omp for collapse({len(loops)}) schedule({kind})"
-            with self.out.block(""):
-                self.out.line(f"float* const memory = scratch_floats({sum(self._parts().values())});")
-                if pragma:
-                    self.out.line(pragma)
-                for depth, loop in enumerate(loops):
-                    self.out.line("  " * depth + loop)
-                call = f"{self.name}_block({self._given(f.outer)}row, filter, memory);"
-                self.out.line("  " * len(loops) + call)
+        loops = [(self.axes[a.name], a.size, 1) for a in f.outer]
+        loops += [("row", f.rows.size, t.block_rows), ("filter", f.n_filters, t.block_filters)]
+        with self._entry_function(), self._team(t.is_shared) as is_parallel:
+            self.out.line(f"float* const memory = scratch_floats({sum(self._parts().values())});")
+            indent = self._loops(loops, is_parallel=is_parallel)
+            self.out.line(f"{indent}{self.name}_block({self._given()}row, filter, memory);")
 
 
 def _affine(tap: str, slide: Slide) -> str:

@@ -4,7 +4,6 @@ A block is some rows of tiles of one image, and of every plane. Its tiles lie on
 vectors run along them in all steps.
 """
 
-import math
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -13,7 +12,8 @@ from kernelwright.ir.program import Region
 from kernelwright.ir.text import bare, wrapped
 from kernelwright.ir.window_products import ROW_AT, Slide
 from kernelwright.targets.cpp.choices import Choices
-from kernelwright.targets.cpp.image_printer import ImagePrinter, loop_over
+from kernelwright.targets.cpp.form_printer import in_lines, loop_over
+from kernelwright.targets.cpp.image_printer import ImagePrinter
 from kernelwright.targets.cpp.pieces import digits
 from kernelwright.targets.cpp.winograd import POINTS, STEP, WinogradTiling
 
@@ -33,14 +33,8 @@ class WinogradPrinter(ImagePrinter):
     def text(self) -> str:
         """Return the text of the region's functions."""
         f, t = self.form, self.tiling
-        if self.region.comment:
-            self.out.line(f"// {self.region.comment}")
         sums = f"{f.images * f.n_filters} times {f.rows.size} x {f.columns.size} sums"
-        self.out.line(f"// {sums} over windows of {f.planes} x 3 x 3, by Winograd's F(2 x 2, 3 x 3).")
-        self.out.line(f"typedef float {self.name}_vector __attribute__((vector_size({4 * t.lanes})));")
-        loose = f"vector_size({4 * t.lanes}), aligned(4), may_alias"
-        self.out.line(f"typedef float {self.name}_loose __attribute__(({loose}));")
-        self.out.line("")
+        self._opening(f"{sums} over windows of {f.planes} x 3 x 3, by Winograd's F(2 x 2, 3 x 3).", t.lanes)
         self._filter()
         self._tiles()
         self._products()
@@ -55,11 +49,7 @@ class WinogradPrinter(ImagePrinter):
         """Write the function that transforms some filters, plane by plane; the last ones may be none."""
         f, t = self.form, self.tiling
         self.out.line("// The planes of some filters, each as 4 x 4 points.")
-        head = f"static inline void {self.name}_filter("
-        with (
-            self.out.block(wrapped(head, [*self.parameters, "int group", "float* to"], ")")),
-            ExitStack() as loops,
-        ):
+        with self._function("filter", ["int group", "float* to"], axes=()), ExitStack() as loops:
             for axis in f.inner:
                 loops.enter_context(self.out.block(loop_over(self.axes[axis.name], axis.size)))
             self.out.line(f"float points[{POINTS}][{t.filters}] = {{}};")
@@ -73,7 +63,6 @@ class WinogradPrinter(ImagePrinter):
             self.out.line(f"for (int x = 0; x < {POINTS}; ++x)")
             place = f"at[x * {t.all_filters * f.planes}L + i]"
             self.out.line(f"  for (int i = 0; i < {t.filters}; ++i) {place} = points[x][i];")
-        self.out.line("")
 
     def _points(self) -> None:
         """Write the transform of one plane of one filter."""
@@ -85,7 +74,7 @@ class WinogradPrinter(ImagePrinter):
         with ExitStack() as loops:
             for axis in taps:
                 loops.enter_context(self.out.block(loop_over(self.axes[axis.name], axis.size)))
-            value = bare(self._renderer(f.dag).text(f.weight))
+            value = bare(self._renderer().text(f.weight))
             self.out.line(f"g[{places[0]}][{places[1]}] = {value};")
         with self.out.block("for (int c = 0; c < 3; ++c)"):
             self.out.line("h[0][c] = g[0][c];")
@@ -113,12 +102,8 @@ class WinogradPrinter(ImagePrinter):
         self.out.line(
             "// Rows of tiles of an image, with zeros where nothing is; every plane as 4 x 4 points."
         )
-        head = f"static inline void {self.name}_tiles("
         own = ["int row", "float* window", "float* tiles"]
-        with (
-            self.out.block(wrapped(head, [*self.parameters, *self.of_image, *own], ")")),
-            ExitStack() as loops,
-        ):
+        with self._function("tiles", own), ExitStack() as loops:
             for axis in f.inner:
                 loops.enter_context(self.out.block(loop_over(self.axes[axis.name], axis.size)))
             count, row_floats = STEP * t.tile_rows + 2, t.phases * t.pitch
@@ -142,7 +127,6 @@ class WinogradPrinter(ImagePrinter):
                 self.out.block(f"for (int l = 0; l < {t.row_tiles}; l += {t.lanes})"),
             ):
                 self._tile()
-        self.out.line("")
 
     def _tile(self) -> None:
         """Write the transform of a vector of tiles."""
@@ -168,13 +152,15 @@ class WinogradPrinter(ImagePrinter):
         """Write the function that adds up planes at one point, for some filters and all tiles of a block."""
         f, t, vector = self.form, self.tiling, f"{self.name}_vector"
         self.out.line("// Sums over planes at one point: FILTERS rows of vectors of tiles in registers.")
-        parameters = ["const float* filters", "const float* tiles", "float* products"]
+        rows, vectors = (str(t.filters), t.filters), (str(t.vectors), t.vectors)
         with (
-            self.out.block(wrapped(f"static inline void {self.name}_products(", parameters, ")")),
+            self._tile_function(
+                "products", ["const float* filters", "const float* tiles", "float* products"]
+            ),
             self.out.block(f"for (int l = 0; l < {t.block_vectors * t.lanes}; l += {t.vectors * t.lanes})"),
         ):
             self.out.line(f"{vector} c[{t.filters}][{t.vectors}];")
-            self._each_sum(f"c[i][v] = {vector}{{}};")
+            self._each_sum(f"c[i][v] = {vector}{{}};", rows, vectors)
             self.out.line("const float *g = filters, *at = tiles + l;")
             head = f"for (int k = 0; k < {f.planes}; ++k, g += {t.filters}, at += {t.block_tiles})"
             with self.out.block(head):
@@ -182,17 +168,9 @@ class WinogradPrinter(ImagePrinter):
                 self.out.line(f"#pragma GCC unroll {t.vectors}")
                 load = f"x[v] = *(const {vector}*)(at + v * {t.lanes});"
                 self.out.line(f"for (int v = 0; v < {t.vectors}; ++v) {load}")
-                self._each_sum("c[i][v] += g[i] * x[v];")
+                self._each_sum("c[i][v] += g[i] * x[v];", rows, vectors)
             place = f"products + i * {t.block_tiles} + l + v * {t.lanes}"
-            self._each_sum(f"*({vector}*)({place}) = c[i][v];")
-        self.out.line("")
-
-    def _each_sum(self, statement: str) -> None:
-        t = self.tiling
-        self.out.line(f"#pragma GCC unroll {t.filters}")
-        self.out.line(f"for (int i = 0; i < {t.filters}; ++i)")
-        self.out.line(f"#pragma GCC unroll {t.vectors}")
-        self.out.line(f"  for (int v = 0; v < {t.vectors}; ++v) {statement}")
+            self._each_sum(f"*({vector}*)({place}) = c[i][v];", rows, vectors)
 
     # -- what becomes of the sums ------------------------------------------------------------------
 
@@ -200,9 +178,8 @@ class WinogradPrinter(ImagePrinter):
         """Write the function that transforms the sums of one filter back, and the epilogue."""
         f, t = self.form, self.tiling
         own = ["int row_begin", "int row_end", "const float* products"]
-        parameters = [*self.parameters, *self.of_image, *self.of_filter, *own]
         assert f.rows.axis is not None
-        with self.out.block(wrapped(f"static inline void {self.name}_results(", parameters, ")")):
+        with self._function("results", own, axes=(*f.outer, *f.filters)):
             self.out.line(f"const int COLUMNS = {f.columns.size}, column = 0;")
             with self.out.block("for (int r = 0, row = row_begin; row < row_end; ++r, row += 2)"):
                 self.out.line(f"alignas(64) float y[4][{t.tiles_written}], sums[{STEP * t.columns}];")
@@ -216,7 +193,6 @@ class WinogradPrinter(ImagePrinter):
                 with self.out.block("for (int i = 0; i < 2 && row + i < row_end; ++i)"):
                     self.out.line(f"const int {self.axes[f.rows.axis.name]} = row + i;")
                     self._epilogue()
-        self.out.line("")
 
     def _back(self) -> None:
         """Write the transform of a vector of sums to four results each, one after the other."""
@@ -245,21 +221,16 @@ class WinogradPrinter(ImagePrinter):
             "tiles": POINTS * f.planes * t.block_tiles,
             "products": POINTS * t.filters * t.block_tiles,
         }
-        return {name: math.ceil(size / 16) * 16 for name, size in parts.items()}
+        return in_lines(parts)
 
     def _block(self) -> None:
         """Write the function for a block of rows and filters of one image."""
         f, t = self.form, self.tiling
         own = ["int row_begin", "int filter_begin", "const float* filters", "float* memory"]
-        head = f"static void {self.name}_block("
-        with self.out.block(wrapped(head, [*self.parameters, *self.of_image, *own], ")")):
+        with self._function("block", own, inline=False):
             self.out.line(f"const int row_end = least(row_begin + {t.block_rows}, {f.rows.size});")
-            used = 0
-            for name, size in self._parts().items():
-                self.out.line(f"float* const {name} = memory{f' + {used}' if used else ''};")
-                used += size
-            given = self._given(f.outer)
-            self.out.line(f"{self.name}_tiles({given}row_begin, window, tiles);")
+            self._memory_parts(self._parts())
+            self.out.line(f"{self.name}_tiles({self._given()}row_begin, window, tiles);")
             end = f"least(filter_begin + {t.block_filters}, {f.n_filters})"
             self.out.line(f"const int filter_end = {end};")
             step = f"group += {t.filters}"
@@ -278,36 +249,23 @@ class WinogradPrinter(ImagePrinter):
                     own_products = f"products + (filter - group) * {t.block_tiles}"
                     arguments = f"{self._given((*f.outer, *f.filters))}row_begin, row_end, {own_products}"
                     self.out.line(f"{self.name}_results({arguments});")
-        self.out.line("")
 
     def _entry(self) -> None:
         """Write the function that is called: all filters first, in memory of the calling thread."""
         f, t = self.form, self.tiling
-        loops = [loop_over(self.axes[a.name], a.size) for a in f.outer]
-        loops.append(loop_over("row", f.rows.size, t.block_rows))
-        loops.append(loop_over("filter", f.n_filters, t.block_filters))
+        loops = [(self.axes[a.name], a.size, 1) for a in f.outer]
+        loops += [("row", f.rows.size, t.block_rows), ("filter", f.n_filters, t.block_filters)]
         shared = POINTS * t.all_filters * f.planes
         memory = f"scratch_floats({shared + sum(self._parts().values())})"
-        with self.out.block(wrapped(f'extern "C" void {self.name}(', self.parameters, ")")):
+        with self._entry_function():
             self.out.line(f"float* const filters = {memory};")
-            filters = blocks = ""
-            if t.is_shared and self.choices.threads != 1:
-                threads = f" num_threads({self.choices.threads})" if self.choices.threads else ""
-                kind = f"dynamic, {self.choices.grain}" if self.choices.grain else "static"
-                self.out.line(f"#pragma omp parallel{threads}")
-                filters = "#pragma omp for schedule(static)"
-                blocks = f"#pragma omp for collapse({len(loops)}) schedule({kind})"
-            with self.out.block(""):
-                if filters:
-                    self.out.line(filters)
+            with self._team(t.is_shared) as is_parallel:
+                if is_parallel:
+                    self.out.line("#pragma omp for schedule(static)")
                 self._filters()
                 self.out.line(f"float* const memory = {memory} + {shared};")
-                if blocks:
-                    self.out.line(blocks)
-                for depth, loop in enumerate(loops):
-                    self.out.line("  " * depth + loop)
-                call = f"{self.name}_block({self._given(f.outer)}row, filter, filters, memory);"
-                self.out.line("  " * len(loops) + call)
+                indent = self._loops(loops, is_parallel=is_parallel)
+                self.out.line(f"{indent}{self.name}_block({self._given()}row, filter, filters, memory);")
 
 
 def _place(slide: Slide, tap: str) -> str:
