@@ -111,7 +111,7 @@ class PointWorker:
                 return None
             site = BuildSite(
                 BUILDS.absolute(), min(left_s, patience_s),
-                architecture=self.architecture, is_reported=False,
+                architecture=self.architecture, is_reported=False, is_in_parts=True,
             )  # fmt: skip
             result = build_candidate(source, site)
             return None if result.is_late and left_s < patience_s else result

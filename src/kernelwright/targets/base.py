@@ -46,7 +46,9 @@ class BuildSite:
     architecture: str | None = None
     """What the compiler of a device's code builds for, e.g. ``sm_90a``; None: the device says nothing."""
     is_reported: bool = True
-    """The compiler says which loops it vectorised; it takes a tenth of its time."""
+    """Facts are wanted: what the compiler says of loops, and what the machine code shows."""
+    is_in_parts: bool = False
+    """Kernels of one source may be compiled apart: most of them are as in a source built before."""
 
 
 @dataclass(frozen=True)

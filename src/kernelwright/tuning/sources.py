@@ -103,7 +103,10 @@ class SpaceSource:
             kept = {name: v for name, v in mixed.items() if name != decision.name}
             return kept if value == decision.default else {**kept, decision.name: value}
         drawn = next(self._points.sample(1, rng.randrange(1 << 30), changes=3.0), None)
-        return None if drawn is None else dict(drawn.point.values)
+        if drawn is None:
+            return None
+        self._plans[drawn.point] = drawn
+        return dict(drawn.point.values)
 
     def source(self, values: Values) -> str | None:
         """See PointSource."""

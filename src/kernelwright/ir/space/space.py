@@ -9,6 +9,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from kernelwright.core.errors import LoweringError
@@ -74,9 +75,13 @@ class Points(ABC):
     def walk(self, choose: Choose) -> PlannedPoint:
         """Ask for every decision in turn, each after those that it depends on, and plan what is chosen."""
 
+    @cached_property
+    def _default(self) -> PlannedPoint:
+        return self.plan(Point())
+
     def decisions(self) -> tuple[Decision, ...]:
         """Return what is decided at the default point; other values may open further decisions."""
-        return self.plan(Point()).decisions
+        return self._default.decisions
 
     def plan(self, point: Point) -> PlannedPoint:
         """Return what a point means; never raises for a point that is illegal or unknown here."""

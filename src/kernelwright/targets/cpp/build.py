@@ -8,13 +8,24 @@ when it is imported.
 
 import ast
 import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.core.errors import UserError
 from kernelwright.core.open_parameters import folded, open_parameters
-from kernelwright.machine.compiler import CompileFailure, compile_library, name_for_loader, report_facts
+from kernelwright.machine.compiler import (
+    BuiltLibrary,
+    CompileFailure,
+    compile_library,
+    library_key,
+    name_for_loader,
+    report_facts,
+)
+from kernelwright.machine.topology import usable_cores
 from kernelwright.targets.base import BuildResult, BuildSite
+from kernelwright.targets.cpp.parts import parts_of
 
 LOG_CHARS = 4000
 ALLOWED_FLAG = re.compile(
@@ -69,14 +80,31 @@ def build_cpp(source: str, site: BuildSite) -> BuildResult | None:
         wanted.text.encode()
     except UnicodeEncodeError as error:
         return BuildResult(error=f"CPP_SOURCE: character {error.start} cannot be written to a file")
-    built = compile_library(
-        wanted.text, wanted.flags, site.cache_dir, site.timeout_s, site.run, is_reported=site.is_reported
-    )
+    is_there = (site.cache_dir / f"{library_key(wanted.text, wanted.flags)}.so").exists()
+    parts = parts_of(wanted.text) if site.is_in_parts and not is_there else ()
+    built = _in_parts(parts, wanted, site) if len(parts) > 1 else _whole(wanted, site)
     if isinstance(built, CompileFailure):
         return BuildResult(error=_first_error(built.log), log=built.log[-LOG_CHARS:], is_late=built.timed_out)
-    facts = report_facts(built.log, built.path, wanted.text)
+    facts = report_facts(built.log, built.path, wanted.text) if site.is_reported else None
     library = name_for_loader(built.path, wanted.text, wanted.flags)
     return BuildResult(log=built.log[-LOG_CHARS:], facts=facts, library=library)
+
+
+def _whole(wanted: CppSource, site: BuildSite) -> BuiltLibrary | CompileFailure:
+    return compile_library(
+        wanted.text, wanted.flags, site.cache_dir, site.timeout_s, site.run, is_reported=site.is_reported
+    )
+
+
+def _in_parts(parts: Sequence[str], wanted: CppSource, site: BuildSite) -> BuiltLibrary | CompileFailure:
+    """Compile each part to a library, and one that is empty and needs them all: a loader looks there, too."""
+    with ThreadPoolExecutor(len(usable_cores())) as pool:
+        built = list(pool.map(lambda part: _whole(CppSource(part, wanted.flags), site), parts))
+    failed = next((one for one in built if isinstance(one, CompileFailure)), None)
+    if failed is not None:
+        return failed
+    paths = [str(one.path) for one in built if isinstance(one, BuiltLibrary)]
+    return _whole(CppSource("", (*wanted.flags, "-Wl,--no-as-needed", *paths)), site)
 
 
 def _first_error(log: str) -> str:

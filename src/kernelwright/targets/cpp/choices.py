@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.core.machine import Machine
+from kernelwright.ir.by_loops import by_region
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.extents import Extent
 from kernelwright.ir.lanes import LANES_PER_VECTOR, estimate_ns, points
@@ -117,6 +118,7 @@ def _loops_schedule(choices: Choices, given: CppSchedule) -> CppSchedule:
     )
 
 
+@by_region
 def resolve(region: Region, machine: Machine) -> Choices:
     """Decide everything for one region; a schedule from ``complete`` leaves the machine nothing to decide."""
     region = normalise(region)

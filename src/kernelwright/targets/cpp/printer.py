@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from kernelwright.core.errors import LoweringError
 from kernelwright.core.machine import UNKNOWN_MACHINE
 from kernelwright.ir.arguments import Argument, signature
+from kernelwright.ir.by_loops import by_region
 from kernelwright.ir.dag import Dag
 from kernelwright.ir.extents import Extent, dims_in
 from kernelwright.ir.lanes import LANES_PER_VECTOR
@@ -43,6 +44,7 @@ def print_source(regions: tuple[Region, ...]) -> str:
     return prelude_for(functions) + "\n" + functions
 
 
+@by_region
 def print_region(region: Region) -> str:
     """Return the C++ text of one region: ``extern "C" void NAME(inputs…, outputs…)``.
 

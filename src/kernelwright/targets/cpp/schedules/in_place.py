@@ -87,28 +87,35 @@ def _reusable(region: Region, program: Program) -> tuple[Buffer, Buffer] | None:
     """Return (dead temporary, output that can take its storage)."""
     if region.sequence is not None:  # it reads its own results
         return None
+    for new, old in _pairs(region):
+        if program.buffer(new).kind != "temporary":
+            continue
+        if _is_made_by_call(new, program):  # written over a library's result already
+            continue
+        if _fits(program.buffer(old), program.buffer(new), region, program):
+            return program.buffer(old), program.buffer(new)
+    return None
+
+
+@by_loops
+def _pairs(region: Region) -> tuple[tuple[str, str], ...]:
+    """Return (stored, read) buffers of which all reads are at the element that is written."""
     dag = Dag(region)
     actions = [action for group in dag.groups for action in group.actions]
     stores = [a.store for a in actions if a.store is not None]
     loads = [
         n for n in (dag.nodes[i] for i in sorted(dag.needed([a.node for a in actions]))) if n.kind == "load"
     ]
+    found = []
     for store in stores:
-        new = program.buffer(store.buffer)
-        if new.kind != "temporary" or sum(s.buffer == new.name for s in stores) != 1:
-            continue
-        if _is_made_by_call(new.name, program):  # written over a library's result already
+        if sum(s.buffer == store.buffer for s in stores) != 1:
             continue
         for name in dict.fromkeys(n.name for n in loads):
             own = [n for n in loads if n.name == name]
             same_place = all(n.index == store.index and not n.strides and not n.args for n in own)
-            if (
-                same_place
-                and not _is_read_later(region, store, name)
-                and _fits(program.buffer(name), new, region, program)
-            ):
-                return program.buffer(name), new
-    return None
+            if same_place and not _is_read_later(region, store, name):
+                found.append((store.buffer, name))
+    return tuple(found)
 
 
 def _stored_over(region: Region, new: str, old: str) -> Region:
