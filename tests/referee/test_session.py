@@ -172,6 +172,30 @@ while True: pass
                 assert mark.encode() not in (folder / "cmdline").read_bytes()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="no final times one thread of one alone")
+@pytest.mark.parametrize("is_new", ["torch.get_num_threads() != self.threads", "self.calls > 60"])
+def test_only_the_first_call_with_a_number_of_threads_may_take_as_long_as_a_compiler(
+    referee: Referee, tmp_path: Path, is_new: str
+) -> None:
+    settings = replace(referee.settings, cache_dir=tmp_path, load_timeout_s=60.0, call_timeout_s=1.0)
+    source = f"""{HEAD}
+import time
+class ModelNew(nn.Module):
+    threads, calls = None, 0
+    def forward(self, x):
+        self.calls += 1
+        if {is_new}:
+            time.sleep(2.5)
+            self.threads = torch.get_num_threads()
+        return torch.relu(x) * 2 + 1
+"""
+    with Referee(settings) as impatient, impatient.open(Task(name="t", source=POINTWISE)) as session:
+        evaluation = session.evaluate(Candidate(source=source), final=True)
+    assert (evaluation.status is Status.TIMEOUT) == ("calls" in is_new), evaluation.detail
+    assert evaluation.is_verified == ("threads" in is_new), evaluation.detail
+
+
 def test_closing_leaves_no_process(referee: Referee, tmp_path: Path) -> None:
     other = Referee(replace(referee.settings, cache_dir=tmp_path))
     session = other.open(Task(name="t", source=POINTWISE))

@@ -220,7 +220,7 @@ class CandidateProcess:
         of the first call can be fetched by number until ``forget_kept``. Outputs of up to ``n_looked`` calls,
         where there are more than one, are read into ``looked``.
         """
-        timeout_s = self._call_timeout_s if self._has_run else self._settings.load_timeout_s
+        timeout_s = self._patience_s
         if self.reference.device.is_apart:
             sizes = [spec.nbytes for spec in self.reference.outputs]
             self._call("poison", timeout_s, Status.RUNTIME_ERROR, blocks=sizes)
@@ -242,8 +242,14 @@ class CandidateProcess:
             raise Failure(Status.REJECTED, "the candidate leaves gradients switched on", check=Check.TAMPER)
         check_form(describe(record, owned), self.reference.outputs, self.reference.is_tuple)
 
+    @property
+    def _patience_s(self) -> float:
+        """Seconds that the next call may take."""
+        return self._call_timeout_s if self._has_run else self._settings.load_timeout_s
+
     _has_run = False
-    """False until the first call, which may compile and therefore has the longer time limit."""
+    """False until the first call, also until the first with another number of threads. That one may compile
+    and therefore has the longer time limit."""
     _chosen = 0
     """Number of the call that was chosen."""
     _alive_from = 0
@@ -266,12 +272,13 @@ class CandidateProcess:
             move: weights that change while the calls go on, and are put back after them.
             spoils: write to some outputs while the calls go on, where no weights change.
         """
-        timeout_s = self._call_timeout_s + calls * self._call_timeout_s / 10
+        timeout_s = self._patience_s + calls * self._call_timeout_s / 10
         keep = [EARLY] if is_early else []
         made = self._make(
             order, calls, timeout_s, per_call_s=per_call_s, keep=keep, n_looked=n_looked, move=move,
             spoils=spoils,
         )  # fmt: skip
+        self._has_run = True
         if move:
             move.put_back()
         self._timed_cpu_s.append((max(made.total, 1), self.watch.command_s))
@@ -545,6 +552,7 @@ class CandidateProcess:
     def use_threads(self, count: int) -> None:
         """Ask for another number of OpenMP threads; a candidate may ignore it."""
         self._call("use_threads", self._call_timeout_s, Status.RUNTIME_ERROR, count=count)
+        self._has_run = False
 
     def fetch(self, which: str | int = "last", *, is_at_once: bool = False) -> TensorMemory:
         """Return the outputs of the ``last``, ``previous``, ``chosen`` or a kept call, row-major.
