@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.referee.conftest import HEAD, POINTWISE
 
-from kernelwright.core.candidate import Candidate
+from kernelwright.core.candidate import COMPILER, Candidate
 from kernelwright.core.evaluation import Check, PeakMemory, Status
 from kernelwright.core.policy import Policy
 from kernelwright.core.task import Task
@@ -64,6 +64,18 @@ def test_the_delivered_module_is_timed_there_with_all_threads_and_with_one(sessi
     has_several = session._settings.n_threads > 1
     assert (one.one_thread is not None) == has_several
     assert one.memory is not None and one.memory.ratio > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", [COMPILER, "generator"])
+def test_where_torch_compile_takes_the_module_as_it_is_that_is_timed_there(
+    session: RefereeSession, role: str
+) -> None:
+    slow = candidate("import time; time.sleep(0.03); self.stands_for = 'torch.compile'")
+    found = session.evaluate(slow.model_copy(update={"role": role}), final=True)
+    assert found.ordinary is not None, found.detail
+    there = found.ordinary[0].all_threads.candidate.median_ms
+    assert (there < 30.0) == (role == COMPILER)
 
 
 def test_a_candidate_that_is_wrong_in_ordinary_processes_only_is_not_verified(

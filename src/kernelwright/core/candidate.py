@@ -11,6 +11,9 @@ from kernelwright.core.plan import Plan
 from kernelwright.core.source import normalise
 from kernelwright.core.target import CPU_CPP, TargetName
 
+COMPILER = "compiler"
+"""Role of a candidate that stands for torch.compile of the task's module as it is; that is then delivered."""
+
 
 def _storable(source: str) -> str:
     """Return a source that can be stored, and that Python refuses where Python refuses the given one."""
@@ -29,7 +32,8 @@ class Candidate(Frozen):
     """Ids of the candidates this one was made from; empty for a seed."""
     plan: Plan = Plan()
     role: str = "user"
-    """Who wrote it: ``generator``, ``coder``, ``debugger``, ``user``, or ``reference`` for a copy of that."""
+    """Who wrote it: ``generator``, ``coder``, ``debugger``, ``user``, or ``reference`` for a copy of that;
+    or ``compiler``, see ``COMPILER``."""
     call: str = ""
     """Key of the model's answer that it stood in; several may stand in one. Empty where no model wrote it."""
     given_up: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)

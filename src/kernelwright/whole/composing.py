@@ -28,13 +28,16 @@ def is_delivered(evaluation: Evaluation, ways: Sequence[Composition] = ()) -> bo
     """Say whether a model is delivered: faster than eager, and slower than no baseline on any workload.
 
     What the referee judged in its place may be faster than the model with its own Python around the blocks.
-    So a way that was timed in the process that asked must hold against both there too.
+    So a way that was timed in the process that asked must hold against both there too. Where torch.compile
+    takes the model as it is, that model alone counts, which ordinary processes timed.
     """
-    results = (*evaluation.told, *evaluation.results)
+    way = next((way for way in ways if way.candidate == evaluation.candidate_id), None)
+    stands_in = () if way is not None and way.is_compiled_alone else evaluation.results
+    results = (*evaluation.told, *stands_in)
     verdicts = [speedup.verdict for result in results for speedup in result.speedups]
     if not evaluation.is_faster or "slower" in verdicts:
         return False
-    here = next((way.in_process for way in ways if way.candidate == evaluation.candidate_id), None)
+    here = None if way is None else way.in_process
     if here is None:
         return True
     over_eager, over_compiled = (evaluation.geomean_speedup(name) for name in ("eager", "torch_compile"))

@@ -7,7 +7,7 @@ torch; the operators become functions that hold the blocks' verified programs.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kernelwright.core.candidate import Candidate
+from kernelwright.core.candidate import COMPILER, Candidate
 from kernelwright.core.errors import CaptureError, LoweringError
 from kernelwright.core.target import TargetName
 from kernelwright.core.task import Task
@@ -84,7 +84,9 @@ def print_model(
             f"\n{'ModelNew.' + name} = torch.compile(ModelNew.{name}, dynamic=False)\n"
             for name in dict.fromkeys(method.partition("(")[0] for method in methods)
         )
-    return Candidate(source=source, target=target, role="generator")
+    return Candidate(
+        source=source, target=target, role="generator" if kernels or not is_compiled else COMPILER
+    )
 
 
 def print_compiled(task: Task, target: TargetName) -> Candidate | None:
