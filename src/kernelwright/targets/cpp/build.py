@@ -103,7 +103,7 @@ def _in_parts(parts: Sequence[str], wanted: CppSource, site: BuildSite) -> Built
     failed = next((one for one in built if isinstance(one, CompileFailure)), None)
     if failed is not None:
         return failed
-    paths = [str(one.path) for one in built if isinstance(one, BuiltLibrary)]
+    paths = [str(one.path.absolute()) for one in built if isinstance(one, BuiltLibrary)]
     return _whole(CppSource("", (*wanted.flags, "-Wl,--no-as-needed", *paths)), site)
 
 
