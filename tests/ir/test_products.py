@@ -1,5 +1,7 @@
 """Products and convolutions as regions of our own: what they compute, their form, where they may not be."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from tests.ir.lowering_checks import Wrap, calls, check, regions
@@ -58,6 +60,37 @@ def test_products_of_one_input_stay_apart() -> None:
     program = check(module, *inputs, options=own(module, *inputs))
     found = [find_product(normalise(region)) for region in regions(program)]
     assert len(found) == 2 and None not in found
+
+
+class Around(nn.Module):
+    """A convolution, and what is done with its result."""
+
+    def __init__(self, after: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.convolution, self.after = nn.Conv2d(4, 6, 3, padding=1), after
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.after(self.convolution(x), x)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda y, x: torch.cat([y.relu(), x], dim=1),
+        lambda y, x: torch.softmax(y, dim=3),
+        lambda y, x: y.sum(dim=(2, 3)),
+        lambda y, x: nn.functional.max_pool2d(y, 2),
+        lambda y, x: nn.functional.pad(y.tanh(), (1, 2, 0, 0)),
+    ],
+    ids=["cat", "softmax", "sum", "pool", "pad"],
+)
+def test_what_is_not_done_with_each_sum_has_a_region_of_its_own(
+    after: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> None:
+    module, x = Around(after), torch.randn(2, 4, 16, 24)
+    program = check(module, x, options=own(module, x))
+    found = [find_product(normalise(region)) for region in regions(program)]
+    assert sum(form is not None for form in found) == 1 and len(found) == 2
 
 
 def test_sums_of_squares_and_row_sums_are_no_products_of_matrices() -> None:

@@ -129,6 +129,8 @@ class Fuser:
         draft = self._draft((*group.values, value))
         if draft is None:
             return False
+        if any(map(_is_product, (*group.values, value))) and not _is_with_each_sum(draft):
+            return False
         group.values.append(value)
         group.draft = draft
         return True
@@ -220,6 +222,12 @@ def _elements(value: Value) -> int:
 
 def _is_product(value: Value) -> bool:
     return isinstance(value, Attention | Recurrence) or (isinstance(value, Reduce) and value.is_product)
+
+
+def _is_with_each_sum(draft: Draft) -> bool:
+    """Tell whether a region adds products up once, and does all else with each sum: so tiles can do it."""
+    sums = [stage for stage in draft.stages if stage.kind != "map"]
+    return len(sums) == 1 and not any(stage.axes for stage in draft.stages if stage.kind == "map")
 
 
 def is_root(value: Value) -> bool:
