@@ -119,6 +119,20 @@ def test_where_convolutions_have_kernels_images_stay_as_they_come(workshop: Plan
     assert "Winograd" in own.source
 
 
+def test_images_laid_out_for_the_library_are_a_seed_beside_kernels_that_keep_them(
+    workshop: PlanLowering,
+) -> None:
+    layers = [f"nn.Conv2d(64, 64, {size}, padding={size // 2}), nn.ReLU()" for size in (1, 3, 1)]
+    source = SOURCE.replace("nn.Linear(128, 256)", f"nn.Sequential({', '.join(layers)})")
+    source = source.replace("torch.softmax(self.linear(x).sum(dim=1), dim=0)", "self.linear(x)")
+    task = Task(name="network", source=source.replace("(rows, 128)", "(2, 64, rows, 40)"))
+    captured = {"default": capture_task(task, task.workloads[0])}
+    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, Machine(cores=2))
+    _, laid_out, own = ExpertGenerator(workshop).seeds(Situation(problem), 3)
+    assert {move.skill for move in laid_out.plan.moves} == {"channels-last"}
+    assert {move.skill for move in own.plan.moves} == {"own-product"}
+
+
 def test_a_kernel_that_calls_nothing_has_no_operations_in_library_calls(
     problem: Problem, workshop: PlanLowering
 ) -> None:

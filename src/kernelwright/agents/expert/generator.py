@@ -36,16 +36,21 @@ class ExpertGenerator:
     def seeds(self, situation: Situation, count: int) -> tuple[Candidate, ...]:
         """Return up to ``count`` seeds (see roles.Generator), none twice and none that the run has evaluated.
 
+        Where kernels for convolutions keep images as they come, the second seed is the algebra that lays them
+        out for the library, in place of the fused graph: which is ahead depends on all layers.
+
         From the fourth on they are drawn by the situation's chance: one of the generated seeds with one
         applicable move, whatever is known of any of them. Independent samples, as a baseline needs them.
         None is drawn where cheap timings choose schedules: the Planner knows which other moves are worth it.
         """
         problem = situation.problem
-        algebra = self.surest(problem)
-        fixed = (Plan(moves=(LIBRARY_MOVE,)), Plan(), algebra)
+        algebra = self.algebra(problem)
+        surest = self._with_windows(problem, algebra)
+        is_laid_out = self._n_relayouts(problem, algebra) > self._n_relayouts(problem, surest)
+        fixed = (Plan(moves=(LIBRARY_MOVE,)), algebra if is_laid_out else Plan(), surest)
         found: dict[str, Candidate] = {}
         draws = 0 if situation.is_tuned else DRAWS_PER_SEED * count
-        for plan in chain(fixed, self._drawn(situation, (Plan(), algebra), draws)):
+        for plan in chain(fixed, self._drawn(situation, (Plan(), surest), draws)):
             try:
                 seed = self._workshop.candidate(problem, plan, parents=(), role="generator")
             except LoweringError:
@@ -55,6 +60,10 @@ class ExpertGenerator:
             if len(found) >= count:
                 break
         return tuple(found.values())
+
+    def _n_relayouts(self, problem: Problem, plan: Plan) -> int:
+        lowerings = self._workshop.lowerings(problem)
+        return sum(lowerings.get(move.skill) == RELAYOUT for move in plan.moves)
 
     def _drawn(self, situation: Situation, bases: tuple[Plan, ...], draws: int) -> Iterator[Plan]:
         """Yield plans of one base and one move: the skill drawn first, then place and parameters."""
