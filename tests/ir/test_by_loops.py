@@ -1,10 +1,11 @@
-"""Answers that depend on a region's loops alone are worked out once for all of its schedules."""
+"""Answers that depend on a region alone are worked out once: for all schedules, or once for each."""
 
 from dataclasses import replace
 
-from kernelwright.ir.by_loops import KEPT, by_loops
+from kernelwright.ir.by_loops import KEPT, by_loops, by_region
 from kernelwright.ir.normalise import normalise
 from kernelwright.ir.program import Axis, Region
+from kernelwright.targets.cpp.schedule import CppSchedule
 
 asked: list[str] = []
 
@@ -13,6 +14,12 @@ asked: list[str] = []
 def named(region: Region, word: str = "") -> str:
     asked.append(region.name)
     return f"{region.name} {word}"
+
+
+@by_region
+def told(region: Region, width: int) -> str:
+    asked.append(region.name)
+    return f"{region.name} {region.schedule} {width}"
 
 
 def region(name: str) -> Region:
@@ -25,6 +32,16 @@ def test_another_schedule_of_the_same_loops_is_not_asked_again() -> None:
     assert named(one) == named(replace(one, comment="again")) == "one "
     assert asked == ["one"]
     assert named(one, "word") == "one word"
+
+
+def test_what_depends_on_the_schedule_is_asked_once_for_each() -> None:
+    asked.clear()
+    one = replace(region("one"), schedule=CppSchedule(unroll=2))
+    other = replace(one, schedule=CppSchedule(unroll=4))
+    answers = [told(given, 64) for given in (one, other, replace(one, schedule=CppSchedule(unroll=2)))]
+    assert answers[0] == answers[2] != answers[1] and asked == ["one", "one"]
+    assert told(one, 32) != answers[0]
+    assert told(replace(one, name="two"), 64) != answers[0]
 
 
 def test_equal_loops_of_another_object_are_others() -> None:
