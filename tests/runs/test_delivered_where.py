@@ -3,50 +3,20 @@
 from collections.abc import Mapping
 
 import pytest
+from tests import finals
 
 from kernelwright.core.budget import Spent
-from kernelwright.core.evaluation import (
-    Evaluation,
-    OrdinaryResult,
-    PeakMemory,
-    Speedup,
-    Stage,
-    Status,
-    Timing,
-    WorkloadResult,
-)
+from kernelwright.core.evaluation import Evaluation, Status
 from kernelwright.core.events import RunFinished
 from kernelwright.report.story import Story
 from kernelwright.report.verdict import evaluation_verdict, run_verdict
 from kernelwright.runs.finalists import rules_out_the_next
 
-TIMING = Timing(median_ms=1.0, p10_ms=1.0, p90_ms=1.0, n_samples=9, calls_per_sample=3)
-
-
-def result(ratio: float, width: float = 1.02) -> WorkloadResult:
-    speedup = Speedup(baseline="eager", ratio=ratio, low=ratio / width, high=ratio * width)
-    return WorkloadResult(workload="w", candidate=TIMING, baselines={"eager": TIMING}, speedups=(speedup,))
-
 
 def final(kept: float, ordinary: float | None = None, alone: float | None = None) -> Evaluation:
-    measured = None
-    if ordinary is not None:
-        one = OrdinaryResult(
-            timed="module",
-            all_threads=result(ordinary),
-            one_thread=None if alone is None else result(alone),
-            memory=PeakMemory(delivered_bytes=11, original_bytes=10),
-        )
-        measured = (one,)
-    return Evaluation(
-        candidate_id="c",
-        task_id="t",
-        stage=Stage.DONE,
-        status=Status.VERIFIED,
-        results=(result(kept),),
-        ordinary=measured,
-        is_final=True,
-    )
+    """Return a final with these ratios over eager."""
+    there, one = (None if ratio is None else finals.result(eager=ratio) for ratio in (ordinary, alone))
+    return finals.final(finals.result(eager=kept), there, one)
 
 
 @pytest.mark.parametrize(

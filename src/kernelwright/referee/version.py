@@ -43,5 +43,7 @@ and slow calls get nine samples where three filled the time, which narrows inter
 leaves MKL's choice of threads alone, so that its parallel calls of MKL take as long as the candidate's.
 The oracle is moved only until an output is near enough, which turns no verdict: more moves only allow more.
 Where samples take long to make, a search draws a twelfth of those that were met anew, no longer a third; a
-final draws all anew.
+final draws all anew. Where torch.compile alone would be delivered, ordinary processes time that model, no
+longer a file that stands for it, whose guards made it look slower; and what compiles again for one thread has
+the time limit of a first call, so that fewer honest programs time out.
 """

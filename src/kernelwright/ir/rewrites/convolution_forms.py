@@ -1,10 +1,11 @@
 """Other ways to carry out a convolution: as a matrix product, untransposed, in channels-last order.
 
-Measured on two AVX-512 cores with torch 2.13: 1x1 windows as a product 1.1 to 2.8 times faster for up to 32
-channels, 1.7 to 5 times for results of 19 MB and more, 0.4 to 1.0 times for others; transposed convolutions
-with stride 1 as plain ones 1.4 to 2 times, channels-last 1.1 to 2 times for plain and 1.5 to 4
-times for transposed ones, 2 for plain 3d ones (converting the input included, not the output). Converted
-back, or normalised in groups, the result costs what the convolution saves; grouped ones are slower.
+Measured on two AVX-512 cores with torch 2.13. 1x1 windows as a product are 1.0 to 3.5 times faster up to ten
+million multiplications, more for up to eight channels and for results of 25 MB and more, and 0.4 to 1.0 times
+as fast for most others (`lab/benchmarks/pointwise_convolutions.py`). Transposed convolutions with stride 1
+are 1.4 to 2 times faster as plain ones; channels-last 1.1 to 2 times for plain and 1.5 to 4 times for transposed
+ones, 2 for plain 3d ones (converting the input included, not the output). Converted back, or normalised in
+groups, the result costs what the convolution saves; grouped ones are slower.
 """
 
 import math
@@ -20,8 +21,8 @@ from kernelwright.ir.rewrites.editor import Editor
 from kernelwright.ir.rewrites.pattern import PatternRewrite, Proposal
 from kernelwright.ir.rewrites.reading import VIEW_OPS, args_of, aten, is_call, numel, shape
 
-FEW_CHANNELS, LARGE_BYTES = 32, 16 << 20
-"""Channels up to which, and bytes of a result from which on, a product is ahead of a convolution."""
+FEW_CHANNELS, FEW_PRODUCTS, LARGE_BYTES = 8, 10**7, 24 << 20
+"""Channels and multiplications up to which, and bytes of a result from which on, a product is ahead."""
 COPYING = 2
 """A copy to another layout takes as long as moving its bytes this often."""
 LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -50,8 +51,10 @@ def _as_product(node: fx.Node) -> Proposal | None:
         return edit.call(aten.add.Tensor, result, edit.view(bias, [n_out, *[1] * len(positions)]))
 
     why = f"{node.name} has a window of one element: a matrix product over channels"
-    is_ahead = shape(x)[1] <= FEW_CHANNELS or 4 * numel(node) >= LARGE_BYTES
-    return Proposal(why, build, (0.3 if is_ahead else -0.5) * node_ms(node))
+    channels = shape(x)[1]
+    is_small = channels <= FEW_CHANNELS or channels * numel(node) <= FEW_PRODUCTS
+    is_ahead = is_small or 4 * numel(node) >= LARGE_BYTES
+    return Proposal(why, build, (0.2 if is_ahead else -0.5) * node_ms(node))
 
 
 def _untransposed(node: fx.Node) -> Proposal | None:

@@ -23,10 +23,10 @@ LINE_FLOATS = 16
 
 
 class FormPrinter:
-    """Writes the functions of one region; a kind of form writes those in between.
+    """Writes the functions of one region; a class for each kind of form says which.
 
-    ``own`` are the names that the printed functions use for themselves, ``outer`` the axes whose positions
-    they are given unless something else is said.
+    ``own`` are the names that the printed functions use for themselves. Each function is given the positions
+    along the axes ``outer``, unless a call of ``_function`` names others.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class FormPrinter:
     # -- values ----------------------------------------------------------------------------------------
 
     def _each_sum(self, statement: str, rows: tuple[str, int], vectors: tuple[str, int]) -> None:
-        """Write a statement for vector ``v`` of row ``i`` of a tile; each: (how many, unrolled so far)."""
+        """Write a statement for vector ``v`` of row ``i`` of a tile; each: how many, how many unrolled."""
         self.out.line(f"#pragma GCC unroll {rows[1]}")
         self.out.line(f"for (int i = 0; i < {rows[0]}; ++i)")
         self.out.line(f"#pragma GCC unroll {vectors[1]}")
@@ -151,7 +151,7 @@ class FormPrinter:
         return f"{self.pointers[action.store.buffer]}[{renderer.index(action.store.index)}]"
 
     def _renderer(self, dag: Dag | None = None) -> CppRenderer:
-        dag = dag or self.dag
+        dag = self.dag if dag is None else dag
         ranges = {a.name: (0, a.size - 1) for a in (*dag.region.kept, *dag.region.inner)}
         renderer = CppRenderer(dag, self.pointers, self.axes, ranges)
         renderer.exp_degree = self.choices.exp_degree
