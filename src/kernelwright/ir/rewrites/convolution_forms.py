@@ -3,9 +3,9 @@
 Measured on two AVX-512 cores with torch 2.13. 1x1 windows as a product are 1.0 to 3.5 times faster up to ten
 million multiplications, more for up to eight channels and for results of 25 MB and more, and 0.4 to 1.0 times
 as fast for most others (`lab/benchmarks/pointwise_convolutions.py`). Transposed convolutions with stride 1
-are 1.4 to 2 times faster as plain ones; channels-last 1.1 to 2 times for plain and 1.5 to 4 times for transposed
-ones, 2 for plain 3d ones (converting the input included, not the output). Converted back, or normalised in
-groups, the result costs what the convolution saves; grouped ones are slower.
+are 1.4 to 2 times faster as plain ones; channels-last 1.1 to 2 times for plain and 1.5 to 4 times for
+transposed ones, 2 for plain 3d ones (converting the input included, not the output). Converted back, or
+normalised in groups, the result costs what the convolution saves; grouped ones are slower.
 """
 
 import math
