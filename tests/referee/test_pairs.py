@@ -30,7 +30,29 @@ class Pair:
 SESSIONS = 4
 X, AT = "torch.randn(64, 32)", "torch.randint(1, 20, (64,))"
 CROSS_ENTROPY = "torch.nn.functional.cross_entropy(x, {}, reduction='none')"
+NORM = "self.norm = nn.BatchNorm1d(24)"
+ZERO_MEAN = "y = x - x.flip(0)"
+
+
+def _norm_of_zero_mean(mean: str) -> str:
+    """Return a kernel that computes the running mean in its own way."""
+    return f"""import functools
+{ZERO_MEAN}
+norm = self.norm
+with torch.no_grad():
+    norm.running_mean.lerp_({mean}, norm.momentum)
+    norm.num_batches_tracked += 1
+how = norm.weight, norm.bias, True, norm.momentum, norm.eps
+return nn.functional.batch_norm(y, torch.zeros_like(norm.running_mean), norm.running_var, *how)"""
+
+
 WRONG = {
+    "a running mean of halves": Pair(
+        "torch.randn(201, 24), torch.zeros(1)",
+        f"{ZERO_MEAN}\nreturn self.norm(y)",
+        _norm_of_zero_mean("y.bfloat16()[1:].double().mean(0).float()"),
+        init=NORM,
+    ),
     "labels that are sliced hold no ignored ones": Pair(
         f"{X}, torch.randint(32, (65,))",
         f"return {CROSS_ENTROPY.format('at[1:]')}",
@@ -283,6 +305,12 @@ WRONG = {
     ),
 }
 HONEST = {
+    "a running mean that is zero but for roundings is summed in float32": Pair(
+        "torch.randn(200, 24), torch.zeros(1)",
+        f"{ZERO_MEAN}\nreturn self.norm(y)",
+        _norm_of_zero_mean("functools.reduce(torch.add, y) / y.shape[0]"),
+        init=NORM,
+    ),
     "prefix sums of float64 in blocks": Pair(
         "torch.rand(1 << 17, dtype=torch.float64)",
         "return x.cumsum(0)",

@@ -52,7 +52,7 @@ def measurement(candidate: Follower, *, calls: int, eager_ms: float = 0.01) -> M
         device=SimpleNamespace(is_apart=False),
     )  # fmt: skip
     vars(candidate).update(reference=reference, slots=dict.fromkeys(VALUES))
-    draws: Any = [SimpleNamespace(changed={"bound": None}) for _ in VALUES]
+    draws: Any = [SimpleNamespace(changed={"bound": SimpleNamespace(least_scale=0.0)}) for _ in VALUES]
     states = itertools.cycle("ab")
     weights: Any = SimpleNamespace(state="b", draw=lambda draw: draw)
     weights.next = lambda: vars(weights).update(state=next(states)) or weights.state

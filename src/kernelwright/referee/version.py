@@ -45,5 +45,6 @@ The oracle is moved only until an output is near enough, which turns no verdict:
 Where samples take long to make, a search draws a twelfth of those that were met anew, no longer a third; a
 final draws all anew. Where torch.compile alone would be delivered, ordinary processes time that model, no
 longer a file that stands for it, whose guards made it look slower; and what compiles again for one thread has
-the time limit of a first call, so that fewer honest programs time out.
+the time limit of a first call, so that fewer honest programs time out. A running mean is judged beside the
+size of what it averages, so that one that is zero but for roundings may be summed in float32.
 """

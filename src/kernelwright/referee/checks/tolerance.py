@@ -32,6 +32,9 @@ error in the same row. Else one row of huge values would hide what is wrong in t
 along the last axis. Where the reference convolves, it is a whole image: Winograd's and Fourier's transforms
 mix values of one image, so that a large one leaves its rounding in all of it.
 
+A running mean of torch's batch norm may be zero but for roundings, and so is the reference's error then. Its
+errors are relative to the size of what was averaged, at least (``host/averages.py``).
+
 ``kernelbench`` is ``allclose(1e-4, 1e-4)`` against the float32 reference instead. Integers and bools must
 equal the reference's or the oracle's, element by element; where one does not, also those of moved inputs,
 with an oracle whose own results are moved as roundings would move them. We chose the constants.
@@ -155,6 +158,7 @@ class ExpectedOutput:
         self._width = width * (2 if dtype in COMPLEX_PARTS else 1)
         self.dtype = COMPLEX_PARTS.get(dtype, dtype)
         self._policy, self._slack = policy, slack
+        self.least_scale = least_scale
         self._growth = 1 + math.log2(max(inputs_per_output, 1.0)) / 4
         self._loose: _Loose | None = None
         self._moved: Array | None = None
@@ -499,7 +503,7 @@ def _with_zeros(raw: Array, dtype: str, where: Array) -> Array:
     return bits.view(np.uint8)
 
 
-def distance_between(dtype: str, one: Array, other: Array) -> float:
+def distance_between(dtype: str, one: Array, other: Array, least_scale: float = 0.0) -> float:
     """Return the largest scaled difference of two raw outputs; for exact dtypes the share that differs."""
     parts = COMPLEX_PARTS.get(dtype, dtype)
     left, right = decode(one, parts), decode(other, parts)
@@ -509,7 +513,7 @@ def distance_between(dtype: str, one: Array, other: Array) -> float:
         return float((left != right).mean())
     with np.errstate(all="ignore"):
         squares = sum(_squares(part.astype(np.float64)) for (part,) in _chunks(left))
-        scale = left.dtype.type(max(math.sqrt(squares / left.size), _TINY))
+        scale = left.dtype.type(max(math.sqrt(squares / left.size), least_scale, _TINY))
         return max(_largest(np.abs(a - b) / (np.abs(a) + scale)) for a, b in _chunks(left, right))
 
 

@@ -4,6 +4,7 @@ Draws inputs and weights from the seeds that the parent sends. Runs the referenc
 float64.
 """
 
+import contextlib
 import copy
 import functools
 import math
@@ -19,6 +20,7 @@ from kernelwright.core.errors import TaskError
 from kernelwright.core.policy import Nonfinite
 from kernelwright.core.task import Mode, Task, Workload
 from kernelwright.referee.host.acceptance import Asking, Questions, Values
+from kernelwright.referee.host.averages import AveragedSizes
 from kernelwright.referee.host.cancelling import solve_cancelled
 from kernelwright.referee.host.change import (
     ALIKE,
@@ -394,13 +396,18 @@ class Host(Runner):
         return {}
 
     def oracle(self, message: Message) -> Message:
-        """Run the reference in float64 on a set; write its outputs and its state after the call."""
-        self._write_oracle(message)
-        self.placement.release()
-        return {}
+        """Run the reference in float64 on a set; write its outputs and its state after the call.
 
-    def _write_oracle(self, message: Message) -> None:
-        double, outputs = self._in_double(self.sets[message["set"]], message["rounding"])
+        The reply tells how large the values are that running means average.
+        """
+        averaged = self._write_oracle(message)
+        self.placement.release()
+        return {"averaged": averaged}
+
+    def _write_oracle(self, message: Message) -> dict[str, float]:
+        sizes = AveragedSizes()
+        with sizes if message["state_slots"] else contextlib.nullcontext():
+            double, outputs = self._in_double(self.sets[message["set"]], message["rounding"])
         values = outputs if isinstance(outputs, list | tuple) else [outputs]
         arena = self.arenas[message["arena"]]
         for value, slot in zip(values, message["slots"], strict=True):
@@ -408,6 +415,7 @@ class Host(Runner):
         own = double.state_dict()
         for name, slot in message["state_slots"].items():
             arena.tensor(slot).copy_(own[name])
+        return {name: sizes.of(own[name]) for name in message["state_slots"]}
 
     def _in_double(self, args: Any, rounding: float = 0.0) -> tuple[nn.Module, Any]:
         """Call the reference in float64 on its device, or on the processor where the device cannot."""

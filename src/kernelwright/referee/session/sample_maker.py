@@ -375,7 +375,7 @@ class DrawMaker:
 
         def rounded(units: float) -> bool:
             moved_by = units * self._ulp
-            slots = self._run_oracle(draw.state, name, changed, rounding=moved_by)
+            slots, _ = self._run_oracle(draw.state, name, changed, rounding=moved_by)
             truth = self._scratch["truth"]
             expected = zip([*draw.outputs, *draw.changed.values()], slots, strict=True)
             jumps = [one.widen_where_it_jumps(truth.slot_bytes(s), moved_by=moved_by) for one, s in expected]
@@ -407,7 +407,7 @@ class DrawMaker:
                 self.load_state(draw.state)
                 self._host.make_calls([name])
                 self._host.write_output("results", self.output_slots)
-            slots = self._run_oracle(draw.state, name, changed, rounding=ulps * self._ulp)
+            slots, _ = self._run_oracle(draw.state, name, changed, rounding=ulps * self._ulp)
         except TaskError:  # moved out of a range that the reference checks
             return False
         finally:
@@ -466,7 +466,7 @@ class DrawMaker:
         self._host.write_output("results", self.output_slots)
         self.fetch_state(self._watched)
         changed = {n: s for n, s in self._watched.items() if after.differs_from(state.memory, s)}
-        slots = self._run_oracle(state, name, changed)
+        slots, averaged = self._run_oracle(state, name, changed)
         n_outputs = len(self.output_slots)
         scales = self._scales if key.may_vanish else [0.0] * n_outputs
         slack = self._slack(key, state)
@@ -486,7 +486,7 @@ class DrawMaker:
         ]
         self._scales = self._scales or [output.rms for output in outputs]
         buffers = {
-            n: self._expected(slot, after, wide_slot, truth, {}, key.family, slack)
+            n: self._expected(slot, after, wide_slot, truth, {}, key.family, slack, averaged[n])
             for (n, slot), wide_slot in zip(changed.items(), slots[n_outputs:], strict=True)
         }
         if not all(expected.is_finite for expected in [*outputs, *buffers.values()]):
@@ -495,19 +495,21 @@ class DrawMaker:
 
     def _run_oracle(
         self, state: WeightState, name: str, changed: Mapping[str, Slot], rounding: float = 0.0
-    ) -> list[Slot]:
-        """Have the oracle write its outputs, then the state it changes; return the slots in ``truth``.
+    ) -> tuple[list[Slot], dict[str, float]]:
+        """Have the oracle write its outputs, then the state it changes.
+
+        Returns the slots in ``truth``, and the sizes of what changed buffers average.
 
         ``rounding``: by how much its own results move; see ``InDouble``.
         """
         slots, _ = place([_widened(spec) for spec in [*self.output_slots, *changed.values()]])
         n_outputs = len(self.output_slots)
         self.load_state(state)
-        self._host.call(
+        reply = self._host.call(
             "oracle", set=name, arena="truth", slots=slots[:n_outputs], rounding=rounding,
             state_slots=dict(zip(changed, slots[n_outputs:], strict=True)),
         )  # fmt: skip
-        return slots
+        return slots, reply["averaged"]
 
     def _map_scratch(self) -> None:
         """Share memory for results with the host, once for all samples: fresh pages are slow."""

@@ -656,7 +656,9 @@ class Measurement:
         slots = {name: self._reference.layout.state[name] for name in self._draws[0].changed}
         ours, theirs = self._reference.fetch_state(slots), self._contestant.fetch_state(slots)
         for name, slot in slots.items():
-            if distance_between(slot["dtype"], ours.slot_bytes(slot), theirs.slot_bytes(slot)) > STATE_NEAR:
+            least = self._draws[0].changed[name].least_scale
+            pair = ours.slot_bytes(slot), theirs.slot_bytes(slot)
+            if distance_between(slot["dtype"], *pair, least) > STATE_NEAR:
                 detail = f"after {calls} further calls, buffer {name} is not as the reference leaves it"
                 raise Failure(Status.INCORRECT_STATE, detail)
 
