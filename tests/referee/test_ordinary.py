@@ -1,5 +1,6 @@
 """A final also judges and times what is delivered in ordinary processes."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -176,3 +177,10 @@ def test_the_bound_on_peak_memory(delivered: int, is_allowed: bool) -> None:
             require_memory(memory, Policy())
     require_memory(memory, Policy(peak_memory=5))
     require_memory(None, Policy())
+
+
+@pytest.mark.parametrize(("role", "is_allowed"), [("generator", False), (COMPILER, True)])
+def test_torch_s_compiler_may_keep_more(role: str, is_allowed: bool) -> None:
+    memory = PeakMemory(delivered_bytes=2 * SLACK_BYTES, original_bytes=0)
+    with contextlib.nullcontext() if is_allowed else pytest.raises(Failure, match="peak memory is"):
+        require_memory(memory, Policy(), role)

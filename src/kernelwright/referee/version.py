@@ -46,5 +46,6 @@ Where samples take long to make, a search draws a twelfth of those that were met
 final draws all anew. Where torch.compile alone would be delivered, ordinary processes time that model, no
 longer a file that stands for it, whose guards made it look slower; and what compiles again for one thread has
 the time limit of a first call, so that fewer honest programs time out. A running mean is judged beside the
-size of what it averages, so that one that is zero but for roundings may be summed in float32.
+size of what it averages, so that one that is zero but for roundings may be summed in float32. torch.compile
+alone may take 256 MiB more than is allowed by ratio, no longer 64.
 """

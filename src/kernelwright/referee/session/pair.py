@@ -164,7 +164,7 @@ class ProcessPair:
         for position, output in self.worker.looked:
             draw = draws[position % len(draws)]
             self._verification.check_outputs(draw, output, " in a call whose memory is measured")
-        require_memory(memory, self.context.settings.policy)
+        require_memory(memory, self.context.settings.policy, self.context.candidate.role)
 
     def verify(self) -> None:
         """Compare with the oracle on the samples of this pair."""
