@@ -27,7 +27,7 @@ from kernelwright.targets.registry import target_of
 from kernelwright.tasks.likeness import likeness
 from kernelwright.tasks.live import task_from_module
 from kernelwright.whole.blocks import BlockKind, find_blocks
-from kernelwright.whole.deciding import holds_blocks, may_hold_blocks
+from kernelwright.whole.deciding import MOST_LAYERS, is_whole_model, may_hold_blocks
 from kernelwright.whole.patching import PatchedModel, deliver_patched, make_kernels, patch
 from kernelwright.whole.printing import print_compiled, print_model
 from kernelwright.whole.profiling import examples, profile
@@ -219,13 +219,27 @@ def test_a_program_that_needs_the_top_of_a_file_cannot_be_nested() -> None:
 
 def test_which_tasks_are_whole_models(tmp_path: Path) -> None:
     def holds(module: nn.Module) -> bool:
-        return holds_blocks(task_from_module(module, (X,), name="T", folder=tmp_path))
+        return is_whole_model(task_from_module(module, (X,), name="T", folder=tmp_path))
 
     assert holds(nn.Sequential(*(Gate(32) for _ in range(4))))
     assert not holds(nn.Sequential(*(nn.LayerNorm(32) for _ in range(4))))
     assert not holds(nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32)))
     assert not holds(nn.Sequential(Gate(32), nn.Linear(32, 16), Gate(16)))
     assert not holds(Gate(32))
+    assert holds(nn.Sequential(*(nn.ReLU() for _ in range(MOST_LAYERS + 1))))
+
+
+class Reversed(nn.Module):
+    """Has no weights."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flip(-1)
+
+
+def test_blocks_have_weights_and_keep_no_averages() -> None:
+    normed = nn.Sequential(*(nn.Sequential(nn.Linear(32, 32), nn.BatchNorm1d(32)) for _ in range(2)))
+    assert may_hold_blocks(normed.eval()) and not may_hold_blocks(normed.train())
+    assert not may_hold_blocks(nn.Sequential(Reversed(), Reversed()))
 
 
 def test_likeness_is_of_what_a_module_computes() -> None:

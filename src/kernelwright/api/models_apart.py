@@ -35,7 +35,7 @@ from kernelwright.tasks.live import task_from_module
 from kernelwright.tasks.places import save_task
 from kernelwright.whole.blocks import find_blocks
 from kernelwright.whole.composing import AS_ONE, compositions
-from kernelwright.whole.deciding import is_plain_layer
+from kernelwright.whole.deciding import MOST_LAYERS, n_layers
 from kernelwright.whole.own_process import timed_in_turn
 from kernelwright.whole.patching import make_kernels, patch
 from kernelwright.whole.printing import print_model
@@ -44,8 +44,6 @@ from kernelwright.whole.sharing import share_budget
 
 Tell = Callable[[str], None]
 UNFIT = "its kernel cannot be put into the model"
-MOST_LAYERS = 256
-"""Layers up to which a model is tried as one program; ours: a compiler takes minutes over more."""
 
 
 @dataclass(frozen=True)
@@ -263,9 +261,9 @@ def _as_one(model: _Model) -> Candidate:
         CaptureError: the model cannot be captured.
         LoweringError: it is too large for one program, or no code is generated for it.
     """
-    spec, n_layers = model.begun.spec, sum(map(is_plain_layer, model.original.modules()))
-    if n_layers > MOST_LAYERS:
-        raise LoweringError(f"one program of {n_layers} layers would be too large, more than {MOST_LAYERS}")
+    spec, count = model.begun.spec, n_layers(model.original)
+    if count > MOST_LAYERS:
+        raise LoweringError(f"one program of {count} layers would be too large, more than {MOST_LAYERS}")
     model.tell(f"{spec.task.name}: writing it as one program")
     problem, why_not = prepare(spec, model.begun.settings.cache_dir)
     if why_not is not None:

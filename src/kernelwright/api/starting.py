@@ -34,7 +34,7 @@ from kernelwright.store.base import RunRecord, Store, find_run
 from kernelwright.targets.base import Target
 from kernelwright.targets.registry import target_of
 from kernelwright.tasks.places import load_place
-from kernelwright.whole.deciding import holds_blocks
+from kernelwright.whole.deciding import is_whole_model
 from kernelwright.whole.sharing import FOR_THE_WHOLE
 
 
@@ -286,7 +286,7 @@ def as_whole(
 def wants_blocks(
     request: RunRequest, task: Task, *, settings: Settings, evaluator: Evaluator | None = None
 ) -> bool:
-    """Say whether a request is about a whole model: where it says so, else where a kind of block recurs.
+    """Say whether a request is about a whole model: where it says so, else where ``is_whole_model``.
 
     Raises:
         UserError: blocks are asked for where a model cannot be taken apart.
@@ -294,7 +294,7 @@ def wants_blocks(
     found = _why_not_whole(request, task, settings=settings, evaluator=evaluator)
     if request.blocks and found:
         raise UserError(f"--blocks: a model cannot be taken apart {found[0]}; leave one of the two out")
-    return bool(request.blocks) or (request.blocks is None and not found and holds_blocks(task))
+    return bool(request.blocks) or (request.blocks is None and not found and is_whole_model(task))
 
 
 def may_compile(spec: RunSpec) -> bool:
