@@ -339,6 +339,31 @@ def test_what_float32_holds_and_views_are_not_moved() -> None:
     assert third[1, 0] == 1.0
 
 
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d(6), nn.LayerNorm(6), nn.GroupNorm(2, 6)])
+def test_the_mean_of_a_norm_moves_as_one_by_hand(norm: nn.Module) -> None:
+    """Values that are alike but for roundings: those of the mean decide what comes out."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = norm
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.norm(x / 3.0)
+
+    x = torch.ones(32, 6)
+    truth, moved = (run_in_double(Scaled(), [x], rounding)[1] for rounding in (0.0, 16 * EPS32))
+    assert truth.abs().max() < EPS32 < 16 * EPS32 < (moved - truth).abs().max() < 1e-2
+
+
+def test_running_means_move_with_the_mean() -> None:
+    norm, x = nn.BatchNorm1d(6), torch.randn(32, 6)
+    one, other = (run_in_double(norm, [x], rounding)[0] for rounding in (0.0, 16 * EPS32))
+    assert isinstance(one.running_mean, torch.Tensor) and isinstance(other.running_mean, torch.Tensor)
+    assert 0 < (one.running_mean - other.running_mean).abs().max() < 1e-4
+    assert torch.equal(norm.running_mean, torch.zeros(6))
+
+
 class Fused(nn.Module):
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(query, key, value)

@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelwright.referee.host.input_distributions import lots_alike
@@ -15,6 +16,10 @@ from kernelwright.referee.host.watching import Watching
 
 COPIES = frozenset({"clone", "_to_copy", "cat", "stack", "copy", "detach", "lift_fresh"})
 """Operations whose results are values that were moved already."""
+_ATEN = torch.ops.aten
+_NORMS = (_ATEN.native_batch_norm, _ATEN.native_layer_norm, _ATEN.native_group_norm)
+IN_PARTS = {norm.default: decomposition_table[norm.default] for norm in _NORMS}
+"""What torch carries out at once and is carried out in parts, so that means and variances move too."""
 
 
 class MovedResults(Watching):
@@ -32,6 +37,9 @@ class MovedResults(Watching):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Carry an operation out and move what came of it."""
+        if func in IN_PARTS:
+            with self:
+                return IN_PARTS[func](*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         if func._schema.is_mutable or func.overloadpacket.__name__ in COPIES:
             return result
