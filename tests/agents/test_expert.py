@@ -10,7 +10,7 @@ from kernelwright.agents.expert.analyst import ExpertAnalyst
 from kernelwright.agents.expert.coder import ExpertCoder
 from kernelwright.agents.expert.debugger import ExpertDebugger
 from kernelwright.agents.expert.extend import GENERATE, extend, way_out
-from kernelwright.agents.expert.generator import ExpertGenerator
+from kernelwright.agents.expert.generator import SEVERAL, ExpertGenerator
 from kernelwright.agents.expert.plan_lowering import LIBRARY_MOVE, PlanLowering
 from kernelwright.agents.expert.planner import ExpertPlanner
 from kernelwright.agents.problem import Problem
@@ -131,6 +131,19 @@ def test_images_laid_out_for_the_library_are_a_seed_beside_kernels_that_keep_the
     _, laid_out, own = ExpertGenerator(workshop).seeds(Situation(problem), 3)
     assert {move.skill for move in laid_out.plan.moves} == {"channels-last"}
     assert {move.skill for move in own.plan.moves} == {"own-product"}
+
+
+@pytest.mark.parametrize("n_layers", [2, 4])
+def test_a_network_has_a_seed_with_code_for_every_product(workshop: PlanLowering, n_layers: int) -> None:
+    layers = ", ".join(f"nn.Linear({128 + i}, {129 + i}), nn.Tanh()" for i in range(n_layers))
+    source = SOURCE.replace("nn.Linear(128, 256)", f"nn.Sequential({layers})")
+    source = source.replace("torch.softmax(self.linear(x).sum(dim=1), dim=0)", "self.linear(x)")
+    task = Task(name="network", source=source)
+    captured = {"default": capture_task(task, task.workloads[0])}
+    problem = Problem(task, CPU_CPP, captured, {}, PEAKS, Machine(cores=2))
+    *_, last = ExpertGenerator(workshop).seeds(Situation(problem, is_tuned=True), 4)
+    n_own = sum(move.skill == "own-product" for move in last.plan.moves)
+    assert n_own == (n_layers if n_layers >= SEVERAL else 0)
 
 
 def test_a_kernel_that_calls_nothing_has_no_operations_in_library_calls(

@@ -70,6 +70,7 @@ def test_seeds_and_moves_that_differ_by_a_schedule_alone_are_left_to_cheap_timin
     policy = KernelwrightPolicy()
     assert policy.select(RunView(can_tune=True)).leaves_schedules
     assert not policy.select(RunView()).leaves_schedules
+    assert policy.select(RunView(can_tune=True)).count == policy.select(RunView()).count + 1
     chosen = policy.select(tuned_run(1.0))
     assert (chosen.mode, chosen.base, chosen.needed) == ("optimize", "tuned", None)
     assert chosen.leaves_schedules

@@ -33,9 +33,14 @@ class KernelwrightPolicy(KernelSkillPolicy):
     """How many times as fast tuning is taken to make a candidate, until this run has seen it do more."""
 
     def select(self, view: RunView) -> Selection:
-        """Return the next selection; among seeds that differ by a schedule alone the tuner chooses."""
+        """Return the next selection; among seeds that differ by a schedule alone the tuner chooses.
+
+        Then none is drawn by lot, and a network has one more.
+        """
         selection = super().select(view)
-        return replace(selection, leaves_schedules=view.can_tune) if selection.mode == "seed" else selection
+        if selection.mode != "seed" or not view.can_tune:
+            return selection
+        return replace(selection, leaves_schedules=True, count=selection.count + 1)
 
     def accepts_as_base(self, base_speedup: float | None, new_speedup: float) -> bool:
         """Build on whatever is faster."""

@@ -47,6 +47,6 @@ final draws all anew. Where torch.compile alone would be delivered, ordinary pro
 longer a file that stands for it, whose guards made it look slower; and what compiles again for one thread has
 the time limit of a first call, so that fewer honest programs time out. A running mean is judged beside the
 size of what it averages, so that one that is zero but for roundings may be summed in float32. torch.compile
-alone may take 256 MiB more than is allowed by ratio, no longer 64. Means and variances inside norms of torch move in
-the oracle, as those of norms by hand do.
+alone may take 256 MiB more than is allowed by ratio, no longer 64. Means and variances inside norms of torch
+move in the oracle, as those of norms by hand do.
 """

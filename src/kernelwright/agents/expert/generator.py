@@ -1,4 +1,4 @@
-"""The expert Generator: three seeds, from what cannot be wrong to all the algebra it knows, then lots."""
+"""The expert Generator: seeds from what cannot be wrong to all the code it can write, then lots."""
 
 import random
 from collections.abc import Iterator
@@ -18,12 +18,16 @@ MAX_ALGEBRA_MOVES = 24
 """Rewrites in the algebra seed; ours, far above what any known task needs."""
 OWN = frozenset({f"fusion:{OWN_PRODUCT}", f"fusion:{OWN_RECURRENCE}"})
 RELAYOUT = "rewrite:channels_last"
+FOR_LIBRARIES = frozenset({RELAYOUT, "rewrite:onednn_matmul"})
+"""Rewrites that make what a library does faster."""
+SEVERAL = 4
+"""Products from which on a seed has code for all of them; ours: fewer are reached by single moves."""
 DRAWS_PER_SEED = 8
 """Lots drawn for each further seed asked for, before there are fewer; our choice."""
 
 
 class ExpertGenerator:
-    """Seeds: the library calls as they are, the fused graph, the fused graph after what surely pays."""
+    """Seeds: torch's calls as they are, the fused graph, that after what surely pays, and all generated."""
 
     def __init__(self, workshop: PlanLowering) -> None:
         self._workshop = workshop
@@ -37,9 +41,11 @@ class ExpertGenerator:
         """Return up to ``count`` seeds (see roles.Generator), none twice and none that the run has evaluated.
 
         Where kernels for convolutions keep images as they come, the second seed is the algebra that lays them
-        out for the library, in place of the fused graph: which is ahead depends on all layers.
+        out for the library, in place of the fused graph: which is ahead depends on all layers. A network has
+        a fourth seed, with code for every product. Few of these are surely faster than the library, but no
+        result passes between the two, and no single move leads there.
 
-        From the fourth on they are drawn by the situation's chance: one of the generated seeds with one
+        All others are drawn by the situation's chance: one of the generated seeds with one
         applicable move, whatever is known of any of them. Independent samples, as a baseline needs them.
         None is drawn where cheap timings choose schedules: the Planner knows which other moves are worth it.
         """
@@ -47,7 +53,12 @@ class ExpertGenerator:
         algebra = self.algebra(problem)
         surest = self._with_windows(problem, algebra)
         is_laid_out = self._n_relayouts(problem, algebra) > self._n_relayouts(problem, surest)
-        fixed = (Plan(moves=(LIBRARY_MOVE,)), algebra if is_laid_out else Plan(), surest)
+        fixed = (
+            Plan(moves=(LIBRARY_MOVE,)),
+            algebra if is_laid_out else Plan(),
+            surest,
+            *self._all_own(problem, surest),
+        )
         found: dict[str, Candidate] = {}
         draws = 0 if situation.is_tuned else DRAWS_PER_SEED * count
         for plan in chain(fixed, self._drawn(situation, (Plan(), surest), draws)):
@@ -60,6 +71,22 @@ class ExpertGenerator:
             if len(found) >= count:
                 break
         return tuple(found.values())
+
+    def _all_own(self, problem: Problem, plan: Plan) -> tuple[Plan, ...]:
+        """Return the plan with code for every product, and nothing for a library; none where few are."""
+        lowerings, kept = self._workshop.lowerings(problem), Plan()
+        for move in plan.moves:
+            if lowerings.get(move.skill) not in FOR_LIBRARIES and self._can_follow(problem, kept, move):
+                kept = kept.then(move)
+        found = self._with_own(problem, kept, least_gain=0.0)
+        return (found,) if sum(lowerings.get(m.skill) in OWN for m in found.moves) >= SEVERAL else ()
+
+    def _can_follow(self, problem: Problem, plan: Plan, move: Move) -> bool:
+        try:
+            self._workshop.carried(problem, plan.then(move))
+        except LoweringError:
+            return False
+        return True
 
     def _n_relayouts(self, problem: Problem, plan: Plan) -> int:
         lowerings = self._workshop.lowerings(problem)
@@ -120,12 +147,12 @@ class ExpertGenerator:
         n_own, n_other = (sum(lowerings.get(m.skill) in OWN for m in one.moves) for one in (found, other))
         return other if n_other >= max(n_own, 1) else found
 
-    def _with_own(self, problem: Problem, plan: Plan) -> Plan:
+    def _with_own(self, problem: Problem, plan: Plan, least_gain: float = WINDOWS_GAIN) -> Plan:
         carried = self._workshop.carried(problem, plan)
         for skill, lowering in self._workshop.lowerings(problem).items():
             if lowering in OWN:
                 for site in sites(carried, lowering):
-                    if site.gain >= WINDOWS_GAIN:
+                    if site.gain >= least_gain:
                         plan = plan.then(Move(skill=skill, region=site.region, why=site.why))
         return plan
 
@@ -134,12 +161,8 @@ class ExpertGenerator:
         for move, _ in self._rewrites(problem, plan):
             if move.key in used:
                 continue
-            longer = plan.then(move)
-            try:
-                self._workshop.carried(problem, longer)
-            except LoweringError:
-                continue
-            return longer
+            if self._can_follow(problem, plan, move):
+                return plan.then(move)
         return None
 
     def _rewrites(self, problem: Problem, plan: Plan) -> list[tuple[Move, float]]:

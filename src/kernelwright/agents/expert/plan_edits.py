@@ -11,7 +11,7 @@ from kernelwright.ir.edits import Site
 from kernelwright.ir.plan_lowering import sites
 from kernelwright.memory.archive import distil
 
-MAX_SITES = 8
+MAX_SITES = 128
 """Places at which one archived move is taken up; ours, so that a large network stays affordable."""
 
 

@@ -28,7 +28,7 @@ from kernelwright.targets.module_file.constructor import (
     forward_arguments,
     names_bound,
 )
-from kernelwright.targets.module_file.forward import check_unique, dotted, forward_method
+from kernelwright.targets.module_file.forward import check_unique, dotted, forward_method, identifier
 from kernelwright.targets.module_file.shared_source import DECLARE, LAID_OUT, REUSED, UNPACK
 from kernelwright.tasks.capture import Captured, Placeholder
 from kernelwright.tasks.namespace import bind_source, construct_model, load_namespace
@@ -61,9 +61,9 @@ class CandidateWriter(ABC):
         self.task = task
         self.note = note
         self.programs = {
-            _identifier(name): (
+            identifier(name): (
                 _sized(captured, program),
-                _renamed(program, _identifier(name), len(programs)),
+                _renamed(program, identifier(name), len(programs)),
             )
             for name, (captured, program) in programs.items()
         }
@@ -293,7 +293,7 @@ class CandidateWriter(ABC):
         return self._constant(name, tensor.detach())
 
     def _constant(self, name: str, tensor: torch.Tensor) -> str:
-        variable = "_CONSTANT_" + _identifier(name).upper()
+        variable = "_CONSTANT_" + identifier(name).upper()
         if tensor.numel() <= 16:
             values = str(tensor.tolist()).replace("inf", 'float("inf")').replace("nan", 'float("nan")')
             text = f'torch.tensor({values}, dtype={tensor.dtype}, device="cpu")'
@@ -367,10 +367,6 @@ def _extent_lines(captured: Captured, arguments: Sequence[str]) -> list[str]:
         position, number = axis.axes[0]
         lines.append(f"{dim.variable} = {arguments[int(position)]}.shape[{number}]")
     return lines
-
-
-def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name)
 
 
 def _renamed(program: Program, workload: str, n_workloads: int) -> Program:

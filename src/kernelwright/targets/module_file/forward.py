@@ -86,13 +86,16 @@ class _ForwardWriter:
         self.address = ".data_ptr()" if takes_addresses else ""
         self.device = device
         self.kernel_names = kernel_names
-        self.attribute = attribute
         self.arguments = arguments
         self.buffers = {b.name: b for b in program.buffers}
         helpers = {s.target for s in program.steps if isinstance(s, Call) and s.helper}
         self.names = {b.name: _python_name(b.name, helpers) for b in program.buffers}
         self.allocated: set[str] = set()
         self.touched = {a.buffer for s in program.steps if isinstance(s, Region) for a in signature(s)}
+        self.given = {b.name: attribute(b) for b in self._bound() if b.kind != "input"}
+        held = [str(self.buffers[name].source) for name, text in self.given.items() if _is_held(text)]
+        targets = [target for target, _ in program.mutations]
+        self.owners = owner_variables([*held, *targets], {*self.names.values(), *arguments})
 
     def lines(self) -> list[str]:
         """Return the body."""
@@ -104,23 +107,42 @@ class _ForwardWriter:
             done = [self.names[b] for b, last in last_uses.items() if last == position]
             if done:
                 lines.append(f"del {', '.join(done)}")
-        for target, buffer in self.program.mutations:
-            lines.append(f"{dotted('self', target)}.copy_({self.names[buffer]})")
-        return [*lines, self._return()]
+        return [*lines, *self._mutations(), self._return()]
+
+    def _mutations(self) -> list[str]:
+        """Write what the module keeps; several tensors in one call, which takes a third of the time."""
+        pairs = [(self._held(target), self.names[buffer]) for target, buffer in self.program.mutations]
+        if len(pairs) < 2:
+            return [f"{target}.copy_({value})" for target, value in pairs]
+        targets, values = zip(*pairs, strict=True)
+        return [f"torch._foreach_copy_([{', '.join(targets)}], [{', '.join(values)}])"]
+
+    def _held(self, path: str) -> str:
+        """Return the expression of a tensor of the module."""
+        owner, expression = "", "self"
+        for prefix, variable in self.owners.items():
+            if path.startswith(f"{prefix}.") and len(prefix) > len(owner):
+                owner, expression = prefix, variable
+        return dotted(expression, path[len(owner) :].lstrip("."))
+
+    def _bound(self) -> list[Buffer]:
+        """Return the buffers that are there before the first step."""
+        used = self._used()
+        return [b for b in self.program.buffers if b.kind != "temporary" and b.name in used]
 
     def _sources(self) -> list[str]:
         """Bind inputs, parameters and constants to their buffers' names; weights are looked at first."""
         bound, laid_out = [], []
-        used = self._used()
-        for buffer in self.program.buffers:
-            if buffer.kind == "temporary" or buffer.name not in used:
-                continue
+        for prefix, variable in self.owners.items():
+            bound.append(f"{variable} = {self._held(prefix)}")
+        for buffer in self._bound():
             name = self.names[buffer.name]
             is_input = buffer.kind == "input"
-            source = self.arguments[int(buffer.source or 0)] if is_input else self.attribute(buffer)
+            source = self.arguments[int(buffer.source or 0)] if is_input else self.given[buffer.name]
+            is_held = not is_input and _is_held(source)
             if source != name:
-                bound.append(f"{name} = {source}")
-            if _is_held(source):
+                bound.append(f"{name} = {self._held(str(buffer.source)) if is_held else source}")
+            if is_held:
                 bound += weight_check(name, buffer, "device" if self.device else None)
             if buffer.name in self.touched or is_input:
                 laid_out.append(f"{name} = {_laid_out(name, buffer)}")
@@ -213,6 +235,29 @@ def dotted(root: str, path: str) -> str:
     return text
 
 
+def owner_variables(paths: Sequence[str], taken: Collection[str]) -> dict[str, str]:
+    """Return a variable for each submodule through which several tensors are read, outermost first.
+
+    Each step to a submodule is a call of Python's.
+
+    Args:
+        paths: dotted names of the tensors.
+        taken: names that are no new variables.
+    """
+    members: dict[str, set[str]] = {}
+    for path in paths:
+        parts = path.split(".")
+        for n in range(1, len(parts)):
+            members.setdefault(".".join(parts[:n]), set()).add(parts[n])
+    found: dict[str, str] = {}
+    for prefix in (prefix for prefix, parts in members.items() if len(parts) > 1):
+        name = f"in_{identifier(prefix)}"
+        while name in taken or name in found.values():
+            name += "_"
+        found[prefix] = name
+    return found
+
+
 def _is_held(source: str) -> bool:
     """True for what the module holds, which may be another tensor in the next call."""
     return source.startswith(("self.", "getattr(self"))
@@ -226,11 +271,16 @@ def _laid_out(name: str, buffer: Buffer) -> str:
 
 def _python_name(name: str, helpers: Collection[str]) -> str:
     """Return a variable for a buffer that hides neither a keyword nor a helper function."""
-    clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    clean = identifier(name)
     if not clean.isidentifier():
         clean = f"v_{clean}"
     is_taken = clean in _TAKEN or clean in helpers or keyword.iskeyword(clean)
     return f"{clean}_" if is_taken else clean
+
+
+def identifier(name: str) -> str:
+    """Return a name with an underscore for all that no variable may hold."""
+    return "".join(c if c.isalnum() else "_" for c in name)
 
 
 def _empty(buffer: Buffer, *, on_device: bool) -> str:
