@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from kernelwright.ir.edits import FusionOptions
-from kernelwright.ir.fusion_edits import channels_added, own_products
+from kernelwright.ir.fusion_edits import FUSION_EDITS, channels_added, own_products
 from kernelwright.ir.lower import lower
 from kernelwright.ir.normalise import normalise
 from kernelwright.ir.program import Region
@@ -64,3 +64,26 @@ def test_channels_of_a_sum_are_those_of_a_group() -> None:
         return channels_added(own_products(captured(layer, 1, 8, 9, 9))[0])
 
     assert of(nn.Conv2d(8, 8, 3, groups=4)) == 2 and of(nn.Conv2d(8, 8, 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("layer", "gain"),
+    [
+        (nn.Conv2d(16, 32, 3, padding=1), "more"),
+        (nn.Conv2d(16, 32, 3, stride=2), "less"),
+        (nn.Conv2d(16, 16, 3, stride=2), "unknown"),
+        (nn.Conv2d(16, 32, 1, stride=2), "unknown"),
+        (nn.Conv2d(16, 32, 3, stride=2, groups=16), "more"),
+    ],
+)
+def test_code_for_windows_promises_what_was_measured(layer: nn.Module, gain: str) -> None:
+    (site,) = FUSION_EDITS["own-product"].sites(captured(layer, 1, 16, 32, 32), FusionOptions())
+    promised = "unknown" if site.gain == 1.0 else "more" if site.gain > 1.0 else "less"
+    assert promised == gain
+
+
+def test_narrow_images_promise_less() -> None:
+    (site,) = FUSION_EDITS["own-product"].sites(
+        captured(nn.Conv2d(64, 64, 3, padding=1), 1, 64, 7, 7), FusionOptions()
+    )
+    assert site.gain < 1.0

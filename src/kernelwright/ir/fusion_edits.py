@@ -37,6 +37,11 @@ WINDOWS_GAIN = 1.5
 convolutions of few channels in one to three dimensions, 1.2 to 2.0 with transforms (docs/space.md)."""
 OTHER_CONVOLUTIONS_GAIN = 1.1
 """What it promises on other convolutions, at which libraries are good."""
+FEW_FILTERS = 16
+"""Filters up to which loops over dense windows are not far behind a library."""
+LOOPS_GAIN = 0.4
+"""What generated code promises on dense windows of more filters that have no transforms. Measured: 0.12 to
+0.47 on the eight such convolutions of ResNet-18, MobileNet, EfficientNetB0 and SqueezeNet (Zen 5)."""
 TRANSFORMED_PLANES, TRANSFORMED_WIDTH, TRANSFORMED_PLACES = (8, 256), 12, 192
 """Channels, columns and places of an image for which transforms were faster than the library."""
 MIN_BYTES = 1 << 14
@@ -111,6 +116,16 @@ def has_transforms(node: fx.Node) -> bool:
     is_large = out[-1] >= TRANSFORMED_WIDTH and out[-2] * out[-1] >= TRANSFORMED_PLACES
     low, high = TRANSFORMED_PLANES
     return bool(is_plain and is_large and low <= planes <= high and out[1] >= low)
+
+
+def is_slow_window(node: fx.Node) -> bool:
+    """Tell whether a convolution's windows move by more than one, or along few columns, with many filters."""
+    if operator_name(node) != "convolution.default" or node.args[8] != 1 or len(node.meta["val"].shape) < 4:
+        return False
+    weight, out = node.all_input_nodes[1].meta["val"].shape, node.meta["val"].shape
+    moves = list(node.args[3])[-2:]  # type: ignore[arg-type]
+    is_hard = moves != [1, 1] or out[-1] < TRANSFORMED_WIDTH
+    return bool(is_hard and weight[-2:].numel() > 1 and weight[0] > FEW_FILTERS)
 
 
 def product_size(node: fx.Node) -> str:
@@ -230,6 +245,8 @@ def _product_sites(captured: Captured, options: FusionOptions, lowered: Lowered)
                 yield Site(node.name, f"{why}; {channels} channels a sum make no matrix", WINDOWS_GAIN)
             elif has_transforms(node):
                 yield Site(node.name, f"{why}; transforms need 4 products instead of 9", WINDOWS_GAIN)
+            elif is_slow_window(node):
+                yield Site(node.name, f"{why}; yet loops over so many windows are slow", LOOPS_GAIN)
             else:  # what the library leaves to gain is measured, not known
                 yield Site(node.name, why, 1.0 if channels is None else OTHER_CONVOLUTIONS_GAIN)
 

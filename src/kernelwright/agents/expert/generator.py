@@ -73,12 +73,15 @@ class ExpertGenerator:
         return tuple(found.values())
 
     def _all_own(self, problem: Problem, plan: Plan) -> tuple[Plan, ...]:
-        """Return the plan with code for every product, and nothing for a library; none where few are."""
+        """Return the plan with code for every product; none where few are.
+
+        A library does only what loops are known to be slow at.
+        """
         lowerings, kept = self._workshop.lowerings(problem), Plan()
         for move in plan.moves:
             if lowerings.get(move.skill) not in FOR_LIBRARIES and self._can_follow(problem, kept, move):
                 kept = kept.then(move)
-        found = self._with_own(problem, kept, least_gain=0.0)
+        found = self._with_own(problem, kept, least_gain=1.0)
         return (found,) if sum(lowerings.get(m.skill) in OWN for m in found.moves) >= SEVERAL else ()
 
     def _can_follow(self, problem: Problem, plan: Plan, move: Move) -> bool:

@@ -12,7 +12,9 @@ from kernelwright.ir.plan_lowering import sites
 from kernelwright.memory.archive import distil
 
 MAX_SITES = 128
-"""Places at which one archived move is taken up; ours, so that a large network stays affordable."""
+"""Places at which one archived move is taken up at once; ours, so that a large network stays affordable."""
+MAX_SINGLE_SITES = 8
+"""The same where not all of them are possible together, and one after the other is tried."""
 
 
 class GenePool:
@@ -46,7 +48,7 @@ class GenePool:
             if self._is_possible(problem, together):
                 kept = together
                 continue
-            for move in moves:
+            for move in moves[:MAX_SINGLE_SITES]:
                 if self._is_possible(problem, longer := kept.then(move)):
                     kept = longer
         return kept

@@ -22,6 +22,7 @@ _OWN = (
     "l", "k", "i", "j", "r", "t", "v", "c", "x", "d", "at", "row", "column", "filter", "window", "taps",
     "sums", "total", "memory", "count", "to", "row_begin", "row_end", "filter_begin", "filter_end", "ROWS",
     "COLUMNS", "VECTORS", "FILTERS", "tiles", "products", "filters", "group", "plane", "g", "h", "p", "y",
+    "first", "end",
 )  # fmt: skip
 """Names that the printed functions use for themselves."""
 
@@ -59,20 +60,49 @@ class ImagePrinter(FormPrinter):
         axes = (*form.dag.region.kept, *form.dag.region.inner, *positions)
         self.axes = {a.name: self.names.new(a.name) for a in axes}
 
-    def _row(self) -> None:
-        """Write one row of positions, phase after phase; the middle needs no guards along the row."""
-        f, t = self.form, self._layout
-        dag = Dag(f.image)
-        node = dag.groups[0].actions[0].node
-        size = axis_sizes(f.image)[COLUMN_AT]
-        low, high = _unguarded(dag, size)
-        renderer, names = self._renderer(dag), self.names.copy()
-        for number in sorted(dag.needed([node])):
-            of_row = dag.nodes[number].kind == "bound" and COLUMN_AT not in dag.axes[number]
-            if of_row and not renderer.always_holds(number):
+    def _rows(self, count: str, row: str, place: str, head: Sequence[str] = ()) -> None:
+        """Write rows of positions, those of the image itself in a loop of their own, without a guard of rows.
+
+        There compilers load every other number, and compute once what is the same for all rows.
+
+        Args:
+            count: how many rows.
+            row: the first of them.
+            place: where row ``j`` begins in memory.
+            head: what comes first for a row of the other loop.
+        """
+        dag = Dag(self.form.image)
+        needed = dag.needed([dag.groups[0].actions[0].node])
+        guards = [n for n in needed if dag.nodes[n].kind == "bound" and COLUMN_AT not in dag.axes[n]]
+        renderer, plain, names = self._renderer(dag), self._renderer(dag), self.names.copy()
+        guards = [n for n in sorted(guards) if not renderer.always_holds(n)]
+        low, high = _unguarded(dag, ROW_AT, renderer.ranges[ROW_AT][1] + 1)
+        plain.ranges[ROW_AT] = (low, max(high - 1, low))
+        is_split = bool(guards) and low < high and all(map(plain.always_holds, guards))
+        place_of = [f"const int {self.axes[ROW_AT]} = {row} + j;", f"float* const to = window + {place};"]
+        with self.out.block(f"for (int j = 0; j < {count}; ++j)"), names.scope(), renderer.scope():
+            if is_split:
+                self.out.line(f"if ({row} + j >= {low} && {row} + j < {high}) continue;")
+            for line in (*place_of, *head):
+                self.out.line(line)
+            for number in guards:
                 name = names.new("inside")
                 self.out.line(f"const bool {name} = {bare(renderer.text(number))};")
                 renderer.bind(number, name)
+            self._phases(renderer, names)
+        if is_split:
+            self.out.line(f"const int first = {row} < {low} ? {low} - ({row}) : 0;")
+            self.out.line(f"const int end = least({count}, {high} - ({row}));")
+            with self.out.block("for (int j = first; j < end; ++j)"):
+                for line in place_of:
+                    self.out.line(line)
+                self._phases(plain, names)
+
+    def _phases(self, renderer: CppRenderer, names: Names) -> None:
+        """Write one row of positions, phase after phase; the middle needs no guards along the row."""
+        size = axis_sizes(self.form.image)[COLUMN_AT]
+        low, high = _unguarded(renderer.dag, COLUMN_AT, size)
+        t = self._layout
         move = t.phases
         for phase in range(move):
             first = phase * t.pitch
@@ -141,14 +171,14 @@ class ImagePrinter(FormPrinter):
         return found
 
 
-def _unguarded(dag: Dag, size: int) -> tuple[int, int]:
-    """Return the columns, from and to, at which no guard of a row's own is needed."""
+def _unguarded(dag: Dag, axis: str, size: int) -> tuple[int, int]:
+    """Return the positions on an axis, from and to, at which no guard of its own is needed."""
     low, high = 0, size
     for number, node in enumerate(dag.nodes):
-        if node.kind != "bound" or COLUMN_AT not in dag.axes[number]:
+        if node.kind != "bound" or axis not in dag.axes[number]:
             continue
-        step = coefficient(node.index, COLUMN_AT)
-        if dag.axes[number] != {COLUMN_AT} or step < 1:
+        step = coefficient(node.index, axis)
+        if dag.axes[number] != {axis} or step < 1:
             return 0, 0
         low = max(low, math.ceil(-node.index.offset / step))
         high = min(high, (node.size - 1 - node.index.offset) // step + 1)

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from kernelwright.ir.arguments import Argument
 from kernelwright.ir.program import Region
 from kernelwright.ir.text import bare, wrapped
-from kernelwright.ir.window_products import ROW_AT, Slide
+from kernelwright.ir.window_products import Slide
 from kernelwright.targets.cpp.choices import Choices
 from kernelwright.targets.cpp.form_printer import in_lines, loop_over
 from kernelwright.targets.cpp.image_printer import ImagePrinter
@@ -121,12 +121,9 @@ class WindowPrinter(ImagePrinter):
         ):
             for axis in f.inner:
                 loops.enter_context(self.out.block(loop_over(self.axes[axis.name], axis.size)))
-            loops.enter_context(self.out.block("for (int j = 0; j < count; ++j)"))
-            self.out.line(f"const int {self.axes[ROW_AT]} = row * {f.rows.move} + j;")
             plane = self._flat(f.inner)
             place = f"({plane}) * {t.plane_floats}L + j * {t.row_floats}" if plane else f"j * {t.row_floats}"
-            self.out.line(f"float* const to = window + {place};")
-            self._row()
+            self._rows("count", f"row * {f.rows.move}", place)
 
     # -- the filter --------------------------------------------------------------------------------
 

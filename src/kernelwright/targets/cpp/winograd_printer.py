@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from kernelwright.ir.arguments import Argument
 from kernelwright.ir.program import Region
 from kernelwright.ir.text import bare, wrapped
-from kernelwright.ir.window_products import ROW_AT, Slide
+from kernelwright.ir.window_products import Slide
 from kernelwright.targets.cpp.choices import Choices
 from kernelwright.targets.cpp.form_printer import in_lines, loop_over
 from kernelwright.targets.cpp.image_printer import ImagePrinter
@@ -107,13 +107,13 @@ class WinogradPrinter(ImagePrinter):
             for axis in f.inner:
                 loops.enter_context(self.out.block(loop_over(self.axes[axis.name], axis.size)))
             count, row_floats = STEP * t.tile_rows + 2, t.phases * t.pitch
-            with self.out.block(f"for (int j = 0; j < {count}; ++j)"):
-                self.out.line(f"float* const to = window + j * {row_floats};")
-                with self.out.block(f"if (row + j >= {f.rows.positions(f.rows.size)})"):
-                    self.out.line(f"for (int l = 0; l < {row_floats}; ++l) to[l] = 0.0f;")
-                    self.out.line("continue;")
-                self.out.line(f"const int {self.axes[ROW_AT]} = row + j;")
-                self._row()
+            beyond = (
+                f"if (row + j >= {f.rows.positions(f.rows.size)}) {{",
+                f"  for (int l = 0; l < {row_floats}; ++l) to[l] = 0.0f;",
+                "  continue;",
+                "}",
+            )
+            self._rows(str(count), "row", f"j * {row_floats}", beyond)
             plane = self._flat(f.inner)
             place = f" + ({plane}) * {t.block_tiles}L" if plane else ""
             self.out.line(f"float* const plane = tiles{place};")
