@@ -42,9 +42,10 @@ class ExpertBreeder:
 
     def recall(self, situation: Situation, count: int) -> tuple[Plan, ...]:
         """Return archived plans with their places on this task (see roles.Breeder), no seed's among them."""
-        known = {node.candidate.plan.id for node in situation.window}
-        fitted = {plan.id: plan for plan in self._archived(situation) if plan.id not in known}
-        return tuple(fitted.values())[:count]
+        known = {node.candidate.plan.id: node.candidate.plan for node in situation.window}
+        found = dict(known)
+        _collect(found, self._archived(situation), len(known) + count)
+        return tuple(found.values())[len(known) :]
 
     def populate(self, situation: Situation, count: int) -> tuple[Plan, ...]:
         """Return up to ``count`` different plans, none of them the base's own or one in the window.
@@ -120,7 +121,6 @@ class ExpertBreeder:
 
 def _collect(found: dict[str, Plan], plans: Iterable[Plan], size: int) -> None:
     """Add plans that are not there yet, until there are so many."""
-    for plan in plans:
-        if len(found) >= size:
-            return
+    further = iter(plans)
+    while len(found) < size and (plan := next(further, None)) is not None:  # finding places takes long
         found.setdefault(plan.id, plan)

@@ -11,7 +11,7 @@ from kernelwright.ir.program import Buffer, BufferRef, Call, CallArg, Program, R
 from kernelwright.targets.module_file.checks import may_negate, weight_check
 from kernelwright.targets.module_file.shared_source import LARGE_BYTES
 
-FREE_FROM_BYTES = 1 << 20
+FREE_FROM_BYTES = 1 << 16
 """Temporaries of this size are released after their last use, so that the next one gets warm memory."""
 _TAKEN = {
     "self",
