@@ -45,3 +45,11 @@ def test_of_several_calls_the_largest_counts() -> None:
             model(x)
     assert isinstance(model.running_mean, torch.Tensor)
     assert sizes.of(model.running_mean) == pytest.approx(0.1 * float(large.square().mean().sqrt()), rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+def test_what_is_not_finite_has_no_size(value: float) -> None:
+    model, x = nn.BatchNorm1d(8), torch.randn(50, 8)
+    x[3, 2] = value
+    assert isinstance(model.running_mean, torch.Tensor)
+    assert sizes_after(model, x).of(model.running_mean) == 0.0

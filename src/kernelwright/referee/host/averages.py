@@ -4,6 +4,7 @@ The mean of a norm may be zero but for roundings, as it is where a convolution w
 norm. Then it says nothing about the roundings that a sum of such values may have.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -31,9 +32,10 @@ class AveragedSizes(Watching):
             if given[MEAN] is not None and share is not None:
                 x, place = given["input"], given[MEAN].data_ptr()
                 size = abs(share) * float(torch.linalg.vector_norm(x)) / max(x.numel(), 1) ** 0.5
-                self._sizes[place] = max(self._sizes.get(place, 0.0), size)
+                if math.isfinite(size):
+                    self._sizes[place] = max(self._sizes.get(place, 0.0), size)
         return func(*args, **(kwargs or {}))
 
     def of(self, buffer: torch.Tensor) -> float:
-        """Return the share times the root mean square of what was averaged; 0 for other tensors."""
+        """Return the share times the root mean square of what was averaged; 0 for others, or not finite."""
         return self._sizes.get(buffer.data_ptr(), 0.0)
