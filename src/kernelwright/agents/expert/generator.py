@@ -27,7 +27,7 @@ DRAWS_PER_SEED = 8
 
 
 class ExpertGenerator:
-    """Seeds: torch's calls as they are, the fused graph, that after what surely pays, and all generated."""
+    """Seeds: the library calls, the fused graph, the fused graph after what surely pays, all generated."""
 
     def __init__(self, workshop: PlanLowering) -> None:
         self._workshop = workshop

@@ -63,19 +63,21 @@ class ImagePrinter(FormPrinter):
     def _rows(self, count: str, row: str, place: str, head: Sequence[str] = ()) -> None:
         """Write rows of positions, those of the image itself in a loop of their own, without a guard of rows.
 
-        There compilers load every other number, and compute once what is the same for all rows.
+        Without guards a compiler loads every other number with vectors, and computes what is the same for all
+        rows before them.
 
         Args:
             count: how many rows.
             row: the first of them.
             place: where row ``j`` begins in memory.
-            head: what comes first for a row of the other loop.
+            head: what comes first for a row that may lie outside.
         """
         dag = Dag(self.form.image)
-        needed = dag.needed([dag.groups[0].actions[0].node])
-        guards = [n for n in needed if dag.nodes[n].kind == "bound" and COLUMN_AT not in dag.axes[n]]
         renderer, plain, names = self._renderer(dag), self._renderer(dag), self.names.copy()
-        guards = [n for n in sorted(guards) if not renderer.always_holds(n)]
+        bounds = (
+            n for n in sorted(dag.needed([dag.groups[0].actions[0].node])) if dag.nodes[n].kind == "bound"
+        )
+        guards = [n for n in bounds if COLUMN_AT not in dag.axes[n] and not renderer.always_holds(n)]
         low, high = _unguarded(dag, ROW_AT, renderer.ranges[ROW_AT][1] + 1)
         plain.ranges[ROW_AT] = (low, max(high - 1, low))
         is_split = bool(guards) and low < high and all(map(plain.always_holds, guards))

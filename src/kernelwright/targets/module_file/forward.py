@@ -110,7 +110,7 @@ class _ForwardWriter:
         return [*lines, *self._mutations(), self._return()]
 
     def _mutations(self) -> list[str]:
-        """Write what the module keeps; several tensors in one call, as each call takes longer than a copy."""
+        """Write what the module keeps, several tensors in one call."""
         pairs = [(self._held(target), self.names[buffer]) for target, buffer in self.program.mutations]
         if len(pairs) < 2:
             return [f"{target}.copy_({value})" for target, value in pairs]
