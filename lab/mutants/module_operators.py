@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from lab.mutants.edits import Operator, at_each
+from lab.mutants.edits import Operator, at_each, calls
 
 _INPUT = r"^( +)((?!p_)\w+) = \2\.contiguous\(\)\n"
 _ARRAY = r"^( +)(\w+) = torch\.empty\((\([\d, ]*\)), dtype=torch\.(\w+), device=.cpu.\)\n"
@@ -15,7 +15,12 @@ def _in_class(text: str, pattern: str, replacement: str) -> Iterator[str]:
 
 def state_not_updated(text: str) -> Iterator[str]:
     """A buffer that the reference changes stays as it was."""
-    yield from _in_class(text, r"^ +self\.[\w.]+\.copy_\(\w+\)\n", "")
+    yield from _in_class(text, r"^ +[\w.]+\.copy_\(\w+\)\n", "")
+    for begin, end, lists in calls(text, "torch._foreach_copy_", text.index("class ModelNew")):
+        targets, values = (names.strip("[]").split(", ") for names in lists)
+        for i in range(len(targets)):
+            kept = [", ".join(names[:i] + names[i + 1 :]) for names in (targets, values)]
+            yield f"{text[:begin]}torch._foreach_copy_([{kept[0]}], [{kept[1]}]){text[end:]}"
 
 
 def pointers_swapped(text: str) -> Iterator[str]:
