@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from kernelwright.ir.by_loops import KEPT, by_loops, by_region
+from kernelwright.ir.by_loops import KEPT, by_loops, by_program, by_region
 from kernelwright.ir.normalise import normalise
-from kernelwright.ir.program import Axis, Region
+from kernelwright.ir.program import Axis, Program, Region
 from kernelwright.targets.cpp.schedule import CppSchedule
 
 asked: list[str] = []
@@ -20,6 +20,12 @@ def named(region: Region, word: str = "") -> str:
 def told(region: Region, width: int) -> str:
     asked.append(region.name)
     return f"{region.name} {region.schedule} {width}"
+
+
+@by_program
+def counted(program: Program) -> int:
+    asked.append("program")
+    return len(program.steps)
 
 
 def region(name: str) -> Region:
@@ -49,6 +55,14 @@ def test_equal_loops_of_another_object_are_others() -> None:
     named(region("one"))
     named(region("two"))
     assert asked == ["one", "two"]
+
+
+def test_a_program_is_asked_once_for_the_same_steps_and_buffers() -> None:
+    asked.clear()
+    one = Program((), (region("one"),), (), False)
+    longer = replace(one, steps=(*one.steps, region("two")))
+    assert [counted(p) for p in (one, replace(one, given_up="why"), longer, one)] == [1, 1, 2, 1]
+    assert asked == ["program", "program"]
 
 
 def test_only_so_many_answers_are_kept() -> None:

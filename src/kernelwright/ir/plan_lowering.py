@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice, product
 
 from kernelwright.core.errors import LoweringError
@@ -31,11 +32,23 @@ class LoweredPlan:
     captured: Captured
     """After the rewrites."""
     options: FusionOptions
-    program: Program
     lowering: Lowering
     """Of the target that the schedules are for."""
     machine: Machine = UNKNOWN_MACHINE
     """What they are for."""
+    scheduled: Program | None = None
+    """The program after moves that change schedules; None: no move does."""
+
+    @cached_property
+    def program(self) -> Program:
+        """The program, with default schedules where no move changes one.
+
+        The graph is lowered when this is first read: of most plans on the way to another one nobody asks more
+        than whether they apply.
+        """
+        if self.scheduled is not None:
+            return self.scheduled
+        return self.lowering.with_schedules(lower_family(self.captured, self.options), self.machine)
 
 
 def known_lowerings(lowering: Lowering) -> frozenset[str]:
@@ -93,10 +106,12 @@ def lower_plan(
         cuts = [(name, _region(move)) for move, name in _moves(plan, lowering_of, known, "fusion")]
         done = lower_cuts(rewritten, cuts, lowering, machine)
         scheduled = _moves(plan, lowering_of, known, "schedule")
+    if not scheduled:
+        return done
     program, edits = done.program, lowering.edits_for(machine)
     for move, name in scheduled:
         program = edits[name].apply(program, _region(move), move.params)
-    return replace(done, program=program)
+    return replace(done, scheduled=program)
 
 
 def rewrite(captured: Captured, name: str, node: str) -> Captured:
@@ -116,10 +131,10 @@ def lower_cuts(
             options = FusionOptions(enabled=False)
         else:
             options = FUSION_EDITS[name].apply(options, node)
-    program = lowering.with_schedules(lower_family(rewritten, options), machine)
-    return LoweredPlan(
-        captured=rewritten, options=options, program=program, lowering=lowering, machine=machine
-    )
+    done = LoweredPlan(captured=rewritten, options=options, lowering=lowering, machine=machine)
+    if rewritten.family:
+        _ = done.program  # raises where no program serves all extents
+    return done
 
 
 def sites(carried: LoweredPlan, lowering: str) -> tuple[Site, ...]:

@@ -45,9 +45,12 @@ class Placeholder:
     dtype: torch.dtype
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Captured:
-    """A module's forward as a graph: tensors in, tensors out, buffer updates as extra outputs."""
+    """A module's forward as a graph: tensors in, tensors out, buffer updates as extra outputs.
+
+    Equal to itself alone: graphs have no other equality.
+    """
 
     graph: fx.Graph
     """Core ATen; every tensor-valued node has ``meta['val']``, a fake tensor. Rewrites work on copies."""

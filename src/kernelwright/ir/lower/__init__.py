@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from functools import lru_cache
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.edits import FusionOptions
@@ -23,6 +24,9 @@ MAX_NODES = 20_000
 MAX_REASON = 300
 """Characters of a reason for giving up."""
 
+MAX_KEPT = 16
+"""Lowered graphs kept, the latest asked for: every edit looks for its places in the same one. Ours."""
+
 _DEFAULT = FusionOptions()
 
 
@@ -34,8 +38,9 @@ def lower(captured: Captured, options: FusionOptions = _DEFAULT) -> Program:
     return analyse(captured, options).program
 
 
+@lru_cache(MAX_KEPT)
 def analyse(captured: Captured, options: FusionOptions = _DEFAULT) -> Lowered:
-    """Return the program with the decisions behind it."""
+    """Return the program with the decisions behind it, to read alone: who asks again gets the same."""
     if not options.enabled:
         return _as_calls(captured)
     n_nodes = len(captured.graph.nodes)

@@ -203,7 +203,7 @@ class Space(Points):
                 if value != decision.default:
                     params = {} if decision.param is None else {decision.param: value}
                     program = edit.apply(program, decision.region, params)
-        return replace(lowered, program=program)
+        return replace(lowered, scheduled=program)
 
     def _schedule_decisions(self, edit: ScheduleEdit, program: Program) -> list[Decision]:
         if not isinstance(edit, FieldEdit):

@@ -1,10 +1,12 @@
 """What finders and dimensions read of a region: how it is carried out now, and what that costs."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.core.machine import Machine
+from kernelwright.ir.by_loops import by_program
 from kernelwright.ir.dag import COST_CACHED, Dag
 from kernelwright.ir.lanes import estimate_ns
 from kernelwright.ir.normalise import axis_sizes
@@ -19,6 +21,18 @@ from kernelwright.targets.cpp.windows import may_slide
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "int16": 2}
 CALL_SHARE = 4.0
 """A library call is guessed to take as long as this many regions."""
+
+
+@by_program
+def _whole_ns(program: Program) -> float:
+    regions = sum(estimate_ns(s) for s in program.steps if isinstance(s, Region))
+    n_calls = sum(1 for s in program.steps if isinstance(s, Call) and not s.is_view)
+    return regions * (1 + CALL_SHARE * (n_calls > 0))
+
+
+@by_program
+def _places(program: Program) -> Mapping[str, int]:
+    return {buffer.name: place for place, buffer in enumerate(program.buffers)}
 
 
 @dataclass(frozen=True)
@@ -37,17 +51,14 @@ class CppRegionFacts:
         """Gather them."""
         choices = resolve(region, machine)
         dag = Dag(choices.region, choices.lane_axis)
-        own = estimate_ns(choices.region)
-        regions = [estimate_ns(s) for s in program.steps if isinstance(s, Region)]
-        n_calls = sum(1 for s in program.steps if isinstance(s, Call) and not s.is_view)
-        total = sum(regions) * (1 + CALL_SHARE * (n_calls > 0))
+        own, total, places = estimate_ns(choices.region), _whole_ns(program), _places(program)
         stores = {a.store.buffer for g in dag.groups for a in g.stores if a.store is not None}
         return cls(
             region=region,
             choices=choices,
             dag=dag,
             share=own / total if total else 0.0,
-            written=tuple(b for b in program.buffers if b.name in stores),
+            written=tuple(program.buffers[place] for place in sorted(places[name] for name in stores)),
             machine=machine,
         )
 
