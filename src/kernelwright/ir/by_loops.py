@@ -1,4 +1,4 @@
-"""Keeps what depends on a region or a program alone: points of a space differ by schedules, and share loops."""
+"""Keeps what depends on a region or a program alone: most points of a space differ by one schedule."""
 
 from collections import OrderedDict
 from collections.abc import Callable
