@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from kernelwright.core.errors import LoweringError
 from kernelwright.ir.edits import FusionOptions
+from kernelwright.ir.lower.fuse import MemoryPlan
 from kernelwright.ir.lower.plan import Lowered, RegionBuilder
 from kernelwright.ir.lower.pointwise import UnsupportedError
 from kernelwright.ir.lower.translate import translate
@@ -59,20 +60,25 @@ def fuse(captured: Captured, options: FusionOptions) -> Lowered:
     """Lower with generated code wherever possible; raises LoweringError when too much stands in the way."""
     stored: set[str] = set()
     calls = set(options.as_calls)
+    graph, memory = None, MemoryPlan()
     for _ in range(MAX_OBSTACLES):
-        graph = translate(captured, enabled=True, as_calls=frozenset(calls), own=options.own)
+        if graph is None:
+            graph = translate(captured, enabled=True, as_calls=frozenset(calls), own=options.own)
+        graph.restore()
         try:
-            return RegionBuilder(captured, graph, options).run(stored)
+            return RegionBuilder(captured, graph, options, memory).run(stored)
         except BlockedError as obstacle:
             value = obstacle.value
             if isinstance(value, Inline) and value.name not in stored:
                 stored.add(value.name)
             else:
                 calls.add((obstacle.reader or value).node)
+                graph = None
         except UnsupportedError as form:
             if form.node in ("", *calls):
                 raise
             calls.add(form.node)
+            graph = None
     raise LoweringError(f"more than {MAX_OBSTACLES} values could not be fused")
 
 
@@ -87,4 +93,4 @@ def _one_line(text: str) -> str:
 
 def _as_calls(captured: Captured) -> Lowered:
     graph = translate(captured, enabled=False, as_calls=frozenset())
-    return RegionBuilder(captured, graph, FusionOptions(enabled=False)).run(frozenset())
+    return RegionBuilder(captured, graph, FusionOptions(enabled=False), MemoryPlan()).run(frozenset())

@@ -25,6 +25,8 @@ MAX_MEMBERS = 32
 """Values computed by one region."""
 MAX_CANDIDATES = 6
 """Regions tried for one value, most recent first."""
+Placement = tuple[str, tuple[int, ...]]
+"""Buffer and strides."""
 WORTH_SHARING = 128
 """Two results that read a tensor of at least this many elements get a common region."""
 
@@ -52,8 +54,10 @@ class MemoryPlan:
     """State shared by all attempts to fuse one graph."""
 
     interned: dict[Expr, Expr] = field(default_factory=dict)
-    drafts: dict[tuple[tuple[Value, ...], frozenset[Value]], Draft | None] = field(default_factory=dict)
-    """Values and what they read from memory -> their region, None when they do not share one."""
+    drafts: dict[tuple[tuple[Value, ...], frozenset[tuple[Value, Placement]]], Draft | None] = field(
+        default_factory=dict
+    )
+    """Values, what they read from memory and where that is -> their region, None when they share none."""
 
 
 class Fuser:
@@ -117,7 +121,7 @@ class Fuser:
                 return
         values = [value, value.state] if isinstance(value, Recurrence) and value.state else [value]
         try:
-            draft = self._compose(values)
+            draft = self._draft(tuple(values)) or self._compose(values)
         except RefusedError as error:
             raise BlockedError(value, value, str(error)) from error
         self._add(FusionGroup(values, draft, len(self._units)), needs)
@@ -136,7 +140,8 @@ class Fuser:
         return True
 
     def _draft(self, values: tuple[Value, ...]) -> Draft | None:
-        key = (values, frozenset().union(*(self.frontier(v) for v in values)))
+        touched = {v for value in values for v in (value, *self.frontier(value))}
+        key = (values, frozenset((v, placement(v)) for v in touched))
         if key not in self._memory.drafts:
             try:
                 self._memory.drafts[key] = self._compose(values)

@@ -41,7 +41,9 @@ class Lowered:
 class RegionBuilder:
     """One attempt to lower a translated graph."""
 
-    def __init__(self, captured: Captured, graph: Translation, options: FusionOptions) -> None:
+    def __init__(
+        self, captured: Captured, graph: Translation, options: FusionOptions, memory: MemoryPlan
+    ) -> None:
         self._captured = captured
         self._graph = graph
         self._options = options
@@ -52,7 +54,7 @@ class RegionBuilder:
         self._views: dict[str, TranslatedNode] = {}
         self._copies: dict[tuple[Value, str], Inline | TranslatedNode] = {}
         """By the value, and by the node where that has a copy of its own."""
-        self._memory = MemoryPlan()
+        self._memory = memory
         self._results: dict[str, Value] = {}
         """Output or mutated node -> the value in memory that holds it."""
 

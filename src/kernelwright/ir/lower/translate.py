@@ -59,6 +59,23 @@ class Translation:
     """Everything in an order in which it can be computed."""
     producers: dict[Value, TranslatedNode] = field(default_factory=dict)
     """Result of a call -> the call."""
+    _recorded: list[tuple[TranslatedNode, fx.Node, bool, list[tuple[int, ...] | None]]] = field(
+        default_factory=list
+    )
+
+    def remember(self) -> None:
+        """Remember the calls and their layouts as they were captured, for ``restore``."""
+        for step in self.steps.values():
+            strides = [None if r is None else r.stride for r in step.results]
+            self._recorded.append((step, step.node, step.is_view, strides))
+
+    def restore(self) -> None:
+        """Undo what laying out the results of calls has changed, so that another attempt starts afresh."""
+        for step, node, is_view, strides in self._recorded:
+            step.node, step.is_view = node, is_view
+            for result, stride in zip(step.results, strides, strict=True):
+                if result is not None:
+                    result.stride = stride
 
     def value(self, node: str) -> Value:
         """Return a tensor node's value."""
@@ -109,6 +126,7 @@ class _Translator:
                 self._function(node)
             elif node.op != "output":
                 raise LoweringError(f"graph node {node.name} of kind {node.op} cannot be lowered")
+        self._out.remember()
         return self._out
 
     def _placeholder(self, node: fx.Node) -> None:
