@@ -24,6 +24,7 @@ from kernelwright.core.plan import Move, Plan
 from kernelwright.core.roofline import floor
 from kernelwright.core.target import CPU_CPP
 from kernelwright.core.task import Task, Workload
+from kernelwright.ir import plan_lowering
 from kernelwright.ir.plan_lowering import site_params, sites
 from kernelwright.memory.ledger import Ledger
 from kernelwright.skills.load import load_skills
@@ -187,6 +188,14 @@ def test_a_plan_s_source_does_not_depend_on_what_was_lowered_before(problem: Pro
         used.carried(problem, Plan(moves=plan.moves[:n]))
     once = PlanLowering(load_skills())
     assert candidate(problem, used, plan).source == candidate(problem, once, plan).source
+
+
+def test_no_graph_is_lowered_to_find_out_which_rewrites_apply(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh, lowered = PlanLowering(load_skills()), []
+    monkeypatch.setattr(plan_lowering, "lower_family", lambda *given: lowered.append(given))
+    assert ExpertGenerator(fresh).algebra(problem).moves and not lowered
 
 
 def _move_of(workshop: PlanLowering, problem: Problem, plan: Plan, phase: str) -> Move:
