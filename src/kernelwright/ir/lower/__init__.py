@@ -64,7 +64,8 @@ def fuse(captured: Captured, options: FusionOptions) -> Lowered:
     for _ in range(MAX_OBSTACLES):
         if graph is None:
             graph = translate(captured, enabled=True, as_calls=frozenset(calls), own=options.own)
-        graph.restore()
+        else:
+            graph.restore()
         try:
             return RegionBuilder(captured, graph, options, memory).run(stored)
         except BlockedError as obstacle:
