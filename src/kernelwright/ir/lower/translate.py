@@ -62,6 +62,7 @@ class Translation:
     _recorded: list[tuple[TranslatedNode, fx.Node, bool, list[tuple[int, ...] | None]]] = field(
         default_factory=list
     )
+    """Each call as it was captured: its node, whether it is a view, and the strides of its results."""
 
     def remember(self) -> None:
         """Remember the calls and their layouts as they were captured, for ``restore``."""
